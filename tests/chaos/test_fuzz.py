@@ -45,7 +45,7 @@ from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
 from palaestra.runs.replays import ReplayWriter, read_replay_file
 from palaestra.runs.status import read_written_record
-from palaestra.web.files import wanted_span
+from palaestra.web.files import parse_range
 from palaestra.web.request_parsing import parse_json
 from palaestra.web.resources.checkpoint_zip import open_archive, read_pieces, validate_entries
 from palaestra.web.sockets.live_view import ViewerMessage, parse_message
@@ -160,7 +160,7 @@ def text_parsers():
         50_000,
         Parser(
             "range header",
-            lambda data: wanted_span(data.decode("latin-1"), 100, None, '"x"'),
+            lambda data: parse_range(data.decode("latin-1"), 100, None, '"x"'),
             (b"bytes=0-4", b"bytes=-5"),
         ),
     )

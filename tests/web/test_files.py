@@ -18,7 +18,7 @@ from palaestra.web.files import (
     is_known,
     list_files,
     open_listed,
-    wanted_span,
+    parse_range,
 )
 from palaestra.web.responses import HttpError
 
@@ -227,7 +227,7 @@ ETAG = '"abc"'
 
 
 def span(header, size=100, if_range=None):
-    return wanted_span(header, size, if_range, ETAG)
+    return parse_range(header, size, if_range, ETAG)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_who_has_it_already_is_told_so():
 @given(st.text(), st.integers(0, 1000))
 def test_no_header_makes_it_fail_and_every_span_lies_inside(header, size):
     try:
-        found = wanted_span(f"bytes={header}", size, None, ETAG)
+        found = parse_range(f"bytes={header}", size, None, ETAG)
     except HttpError:
         return  # its status is looked at elsewhere
     assert found is None or 0 <= found.start < found.end <= size
@@ -313,7 +313,7 @@ def test_a_span_is_what_slicing_gives(first, last, size):
     content = bytes(range(size))
     expected = content[first : last + 1]
     try:
-        found = wanted_span(f"bytes={first}-{last}", size, None, ETAG)
+        found = parse_range(f"bytes={first}-{last}", size, None, ETAG)
     except HttpError:
         assert expected == b""
         assert first <= last

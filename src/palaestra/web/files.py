@@ -1,4 +1,7 @@
-"""Files of a run by name. A name is looked up in what the directory holds; no path is ever made of what was asked."""
+"""Stored files of a run: list, open by name, and send whole or as a range.
+
+A name is looked up in the listing of a directory; the text of a client is never joined to a path.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-MAX_FILES = 10_000  # of one directory; beyond that it is no place for people to look through
+MAX_FILES = 10_000  # listed for one directory
 PIECE = 256 << 10
 SANDBOX = "default-src 'none'; sandbox; frame-ancestors 'none'"
 RANGE = re.compile(r"bytes[ \t]*=[ \t]*(\d{0,19})[ \t]*-[ \t]*(\d{0,19})[ \t]*", re.ASCII)
@@ -47,7 +50,7 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class OpenedFile:
-    """Whoever gets it closes the descriptor."""
+    """An open file; the caller closes the descriptor."""
 
     name: str
     descriptor: int
@@ -59,7 +62,7 @@ class OpenedFile:
 
 
 def list_files(directory: Path, ending: str = "") -> list[ListedFile]:
-    """Regular files, newest first; links, hidden files and whatever else lies there are passed over."""
+    """Lists regular files, newest first, without links and hidden files."""
     found = []
     with _opened(directory) as descriptor:
         if descriptor is not None:
@@ -72,7 +75,7 @@ def list_files(directory: Path, ending: str = "") -> list[ListedFile]:
 
 
 def open_listed(directory: Path, wanted: str, ending: str = "") -> OpenedFile:
-    """NotFound unless the directory holds a regular file of exactly that name."""
+    """Opens a file. Raises NotFound unless the directory contains a regular file with exactly this name."""
     with _opened(directory) as descriptor:
         names = [] if descriptor is None else _names(descriptor, ending)
         name = next((name for name in names if name == wanted), None)
@@ -80,7 +83,7 @@ def open_listed(directory: Path, wanted: str, ending: str = "") -> OpenedFile:
             opened = _open_regular(name, descriptor)
             if opened is not None:
                 return opened
-    raise NotFound(f"There is no file {wanted[:200]!r} there.", did_you_mean(wanted[:200], names))
+    raise NotFound(f"No file named {wanted[:200]!r}.", did_you_mean(wanted[:200], names))
 
 
 def _open_regular(name: str, directory: int) -> OpenedFile | None:
@@ -98,7 +101,7 @@ def _open_regular(name: str, directory: int) -> OpenedFile | None:
 
 @contextlib.contextmanager
 def _opened(directory: Path) -> Iterator[int | None]:
-    """None when there is no such directory, or a link in its place."""
+    """Opens a directory; None if it does not exist or is a link."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -116,7 +119,7 @@ def _names(descriptor: int, ending: str) -> list[str]:
 
 
 class StoredFileResponse(StreamingResponse):
-    """Owns the file: it is closed when the answer is out, or the caller gone."""
+    """A file response with ETag and Range support. Closes the file at its end."""
 
     def __init__(
         self, file: OpenedFile, request: Request, media: str, headers: Mapping[str, str] | None = None
@@ -124,18 +127,18 @@ class StoredFileResponse(StreamingResponse):
         self._file = file
         try:
             etag = f'"{file.about.st_ino:x}-{file.bytes:x}-{file.about.st_mtime_ns:x}"'
-            asked = request.headers
-            said = {"accept-ranges": "bytes", "etag": etag, "cache-control": "no-cache", **(headers or {})}
-            if is_known(asked.get("if-none-match"), etag):
-                super().__init__(self._pieces(Span(0, 0)), 304, said)
+            headers_in = request.headers
+            headers_out = {"accept-ranges": "bytes", "etag": etag, "cache-control": "no-cache", **(headers or {})}
+            if is_known(headers_in.get("if-none-match"), etag):
+                super().__init__(self._pieces(Span(0, 0)), 304, headers_out)
                 return
-            span = wanted_span(asked.get("range"), file.bytes, asked.get("if-range"), etag)
+            span = parse_range(headers_in.get("range"), file.bytes, headers_in.get("if-range"), etag)
             sent = span or Span(0, file.bytes)
-            said["content-length"] = str(len(sent))
+            headers_out["content-length"] = str(len(sent))
             if span is not None:
-                said["content-range"] = f"bytes {span.start}-{span.end - 1}/{file.bytes}"
+                headers_out["content-range"] = f"bytes {span.start}-{span.end - 1}/{file.bytes}"
             body = Span(0, 0) if request.method == "HEAD" else sent
-            super().__init__(self._pieces(body), 206 if span else 200, said, media)
+            super().__init__(self._pieces(body), 206 if span else 200, headers_out, media)
         except BaseException:
             os.close(file.descriptor)
             raise
@@ -151,14 +154,14 @@ class StoredFileResponse(StreamingResponse):
         while position < span.end:
             size = min(PIECE, span.end - position)
             piece = await run_in_threadpool(os.pread, self._file.descriptor, size, position)
-            if not piece:  # cut short meanwhile: the length that was promised is not kept, and the caller sees it
+            if not piece:  # truncated since: the client sees a short body
                 return
             position += len(piece)
             yield piece
 
 
 def attachment(name: str) -> dict[str, str]:
-    """To be saved, not shown; and if it is shown all the same, without any rights."""
+    """Returns headers of a download; if it is opened anyway, it runs in a sandbox without rights."""
     plain = "".join(character if character.isalnum() or character in "._-" else "_" for character in name)
     plain = plain.encode("ascii", "replace").decode().replace("?", "_")
     disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
@@ -168,16 +171,16 @@ def attachment(name: str) -> dict[str, str]:
 @dataclass(frozen=True)
 class Span:
     start: int
-    end: int  # the first byte that is not wanted any more
+    end: int  # exclusive
 
     def __len__(self) -> int:
         return self.end - self.start
 
 
-def wanted_span(header: str | None, size: int, if_range: str | None, etag: str) -> Span | None:
-    """None: all of it. What cannot be read, and several ranges at once, are passed over, as the RFC allows.
+def parse_range(header: str | None, size: int, if_range: str | None, etag: str) -> Span | None:
+    """Parses `Range` and `If-Range` (RFC 9110). None: the whole file, also for invalid and multiple ranges.
 
-    A range that begins behind the end is refused with 416 and the size.
+    Raises 416 with the size for a range behind the end.
     """
     if header is None or (if_range is not None and if_range.strip() != etag):
         return None
@@ -194,13 +197,13 @@ def wanted_span(header: str | None, size: int, if_range: str | None, etag: str) 
             return None
         is_there = start < size
     if not is_there:
-        hint = f"It has {size} bytes."
-        raise HttpError(416, f"There is nothing at {header.strip()[:100]}.", hint, headers=_unsatisfied(size))
+        hint = f"The file has {size} bytes."
+        raise HttpError(416, f"Range not satisfiable: {header.strip()[:100]}.", hint, headers=_unsatisfied(size))
     return Span(start, end)
 
 
 def is_known(if_none_match: str | None, etag: str) -> bool:
-    """Whether the caller has exactly this content already."""
+    """Returns whether the client already has this version of the file."""
     if if_none_match is None:
         return False
     tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the same declarations that are routed: it cannot tell of what is not there."""
+"""The OpenAPI document, generated from the declared endpoints and their types."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from palaestra.web.endpoints import Declared
 
 PATH = "/api/openapi.json"
-HOLE = re.compile(r"\{(\w+)(?::\w+)?\}")
+PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 PUBLIC = {"/login", "/api/login", "/", "/favicon.svg"}
 EVERYWHERE = (400, 401, 403, 404, 405, 408, 414, 421, 422)
 OF_MUTATIONS = (413, 415)
 MEANINGS = {
     400: "malformed",
-    401: "no token, or a wrong one",
+    401: "missing or wrong token",
     403: "foreign origin",
     404: "not found",
     405: "no such method",
     408: "too slow",
     409: "not in this state",
     413: "too large",
-    414: "address too long",
+    414: "URL too long",
     415: "wrong content type",
     416: "no such range",
     421: "foreign host",
-    422: "values that cannot be",
-    429: "too many at once",
-    502: "no answer from behind",
-    503: "too many wait or watch already",
+    422: "invalid values",
+    429: "too many requests",
+    502: "no response from TensorBoard",
+    503: "queue or viewers full",
     507: "the disk is full or read-only",
 }
 Schema = dict[str, Any]
@@ -56,13 +56,13 @@ PRIMITIVES: dict[Any, Schema] = {
 
 
 def build_openapi(declared: Sequence[Declared]) -> dict[str, Any]:
-    """OpenAPI 3.1. Sockets are not part of that language: here are only the schemas of what they send."""
+    """Builds the OpenAPI 3.1 document. It has no sockets, so only the schemas of their messages are in it."""
     schemas: dict[str, Any] = {}
     refused = schema_of(ErrorResponse, schemas)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in declared:
         if isinstance(endpoint, Endpoint) and "{name:path}" not in endpoint.path:
-            operations = paths.setdefault(HOLE.sub(r"{\1}", endpoint.path), {})
+            operations = paths.setdefault(PARAMETER.sub(r"{\1}", endpoint.path), {})
             operations[endpoint.method.lower()] = _operation(endpoint, schemas)
         elif isinstance(endpoint, Socket):
             for message in endpoint.messages:
@@ -95,19 +95,19 @@ def openapi_route(declared: Sequence[Declared]) -> Endpoint:
 
 
 def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
-    words = re.findall(r"\w+", endpoint.path.replace("{", " by ").replace("}", ""))
+    name_parts = re.findall(r"\w+", endpoint.path.replace("{", " by ").replace("}", ""))
     statuses = {*EVERYWHERE, *endpoint.errors, *(OF_MUTATIONS if endpoint.method in MUTATIONS else ())}
-    answer: dict[str, Any] = {"description": endpoint.summary}
+    response: dict[str, Any] = {"description": endpoint.summary}
     if endpoint.status not in {204, 303}:
         schema = {} if endpoint.response is None else schema_of(endpoint.response, schemas)
-        answer["content"] = {endpoint.media: {"schema": schema} if schema else {}}
-        answer["content"] |= {media: {} for media in endpoint.other_media}
+        response["content"] = {endpoint.media: {"schema": schema} if schema else {}}
+        response["content"] |= {media: {} for media in endpoint.other_media}
     operation: dict[str, Any] = {
-        "operationId": "_".join([endpoint.method.lower(), *words]),
+        "operationId": "_".join([endpoint.method.lower(), *name_parts]),
         "summary": endpoint.summary,
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint, schemas)],
         "responses": {
-            str(endpoint.status): answer,
+            str(endpoint.status): response,
             **{str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)},
         },
     }
@@ -128,7 +128,7 @@ def _request_body(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]
 def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        for name in HOLE.findall(endpoint.path)
+        for name in PARAMETER.findall(endpoint.path)
     ]
 
 
@@ -150,7 +150,7 @@ def _model_schema(model: type[BaseModel], schemas: dict[str, Any]) -> dict[str, 
 
 
 def _adopt(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """The schema without definitions of its own; they are the document's now."""
+    """Moves the definitions of a schema to the document."""
     schemas.update(schema.get("$defs", {}))
     return {key: value for key, value in schema.items() if key != "$defs"}
 

@@ -1,4 +1,4 @@
-"""The page and its files: a table made at start-up, so that nothing a caller says is ever joined to a path."""
+"""The page and its static files, loaded at startup, so that the text of a client is never joined to a path."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent / "static"
 INDEX, ICON = "index.html", "favicon.svg"
 ASSETS = "assets"
-FOR_EVER = "public, max-age=31536000, immutable"  # the builder puts a hash of the content into every asset's name
+FOR_EVER = "public, max-age=31536000, immutable"  # asset names contain a hash of their content
 TEXT_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Palaestra</title></head>
 <body><h1>Palaestra</h1>
-<p>The daemon is running, but its pages are not built here. Build them: <code>make ui</code>. Then start it anew.</p>
-<p>Everything works without them: <code>palaestra top</code>, <code>palaestra submit</code>, and the interface for
-programs under <code>/api</code>.</p>
+<p>The daemon is running, but the page is not built. Build it with <code>make ui</code> and restart the daemon.</p>
+<p>Everything works without it: <code>palaestra top</code>, <code>palaestra submit</code>, and the API
+under <code>/api</code>.</p>
 </body></html>
 """
 
@@ -41,7 +41,7 @@ class StaticFile:
 
 
 def load_files(directory: Path = STATIC) -> dict[str, StaticFile]:
-    """By address: "/", "/favicon.svg", "/assets/…". Links are left out. Empty when nothing is built."""
+    """Returns files by URL path: "/", "/favicon.svg", "/assets/…", without links. Empty if the page is not built."""
     if not (directory / INDEX).is_file():
         return {}
     found = {"/": _load(directory / INDEX)}
@@ -59,8 +59,8 @@ def build_pages(files: dict[str, StaticFile]) -> list[Declared]:
         if path == "/" and not files:
             return HTMLResponse(NOT_BUILT)
         if path not in files:
-            raise HttpError(404, f"There is no {path}.")
-        return _answer(files[path], path, call.request.headers.get("if-none-match", ""))
+            raise HttpError(404, f"Not found: {path}.")
+        return _file_response(files[path], path, call.request.headers.get("if-none-match", ""))
 
     return [
         Endpoint("GET", "/", show, "the page", media="text/html"),
@@ -70,11 +70,11 @@ def build_pages(files: dict[str, StaticFile]) -> list[Declared]:
 
 
 def is_page(path: str) -> bool:
-    """Static addresses hold no secrets and need no token; whether there is such a file is another question."""
+    """Whether a path is that of a static file, which needs no token; the file may not exist."""
     return path in {"/", f"/{ICON}"} or path.startswith(f"/{ASSETS}/")
 
 
-def _answer(file: StaticFile, path: str, known: str) -> Response:
+def _file_response(file: StaticFile, path: str, known: str) -> Response:
     headers = {"etag": file.etag, "cache-control": FOR_EVER if path.startswith(f"/{ASSETS}/") else "no-cache"}
     if path == "/":
         headers["content-security-policy"] = PAGE_POLICY

@@ -1,4 +1,4 @@
-"""The daemon and its HTTP side in one process and on one loop, from binding to leaving."""
+"""Runs the daemon and its HTTP server in one process."""
 
 from __future__ import annotations
 
@@ -36,39 +36,41 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_PORT = 7878
 LAST_PORT = 65535
-MESSAGE_BYTES = 64 * 1024  # of one WebSocket message from a caller
+MESSAGE_BYTES = 64 * 1024  # of one WebSocket message from a client
 PING_SECONDS = 20.0
 KEEP_ALIVE_SECONDS = 30
-GRACE_SECONDS = 1  # for answers under way when the daemon leaves
+GRACE_SECONDS = 1  # for pending responses when the daemon ends
 
 
 @dataclass(frozen=True)
 class ServeSettings:
+    """Options of `palaestra serve`."""
+
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT  # 0: any that is free
     certificate: Path | None = None
     key: Path | None = None
     allow_remote: bool = False
-    names: tuple[str, ...] = ()  # further names by which browsers reach it
+    names: tuple[str, ...] = ()  # additional names by which browsers reach it
 
     @property
     def is_remote(self) -> bool:
         return not is_loopback(self.host)
 
     def check(self) -> None:
-        """Nobody opens the door to the network by a slip."""
+        """Validates the settings; remote access without TLS must be allowed explicitly."""
         if not 0 <= self.port <= LAST_PORT:
-            raise UsageError(f"There is no port {self.port}.", f"Ports go from 1 to {LAST_PORT}; 0 is any free one.")
+            raise UsageError(f"Invalid port: {self.port} (must be from 0 to {LAST_PORT}; 0 chooses a free one).")
         if (self.certificate is None) != (self.key is None):
             raise UsageError("TLS needs both a certificate and a key.", "Give --tls-cert FILE and --tls-key FILE.")
         if self.is_remote and self.certificate is None and not self.allow_remote:
             raise UsageError(
-                f"'{self.host}' can be reached from other machines, and without TLS they could read along.",
-                "Give --tls-cert and --tls-key, or say --allow-remote if you know who is on that network.",
+                f"{self.host!r} is reachable from other machines, and without TLS the traffic is readable.",
+                "Give --tls-cert and --tls-key, or --allow-remote if you trust the network.",
             )
         for name in self.names:
             if HOST_PATTERN.fullmatch(name) is None:
-                raise UsageError(f"'{name}' is no name of a machine.", "Write NAME or NAME:PORT.")
+                raise UsageError(f"Invalid host name: {name!r}.", "Write NAME or NAME:PORT.")
         self.tls()
 
     def tls(self) -> ssl.SSLContext | None:
@@ -79,43 +81,43 @@ class ServeSettings:
         try:
             context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"TLS cannot use {self.certificate} and {self.key}: {error}.") from error
+            raise UsageError(f"Invalid TLS certificate {self.certificate} or key {self.key}: {error}.") from error
         return context
 
 
 @dataclass(frozen=True)
 class Ready:
-    """What whoever started it wants to tell people."""
+    """What `palaestra serve` prints when the server is ready."""
 
     url: str
-    link: str  # signs one browser in, once
+    link: str  # one-time login
     root: Path
 
 
 def run_server(
     root: Path,
     settings: ServeSettings,
-    tell: Callable[[Ready], None],
+    on_ready: Callable[[Ready], None],
     daemon_settings: DaemonSettings | None = None,
 ) -> None:
-    """Until SIGTERM or SIGINT; `tell` is called when the door is open. Workers go on when we leave."""
+    """Runs until SIGTERM or SIGINT; calls `on_ready` when the server listens. Workers continue afterwards."""
     settings.check()
-    with contextlib.suppress(OSError):  # what cannot be written is told by the daemon itself
+    with contextlib.suppress(OSError):  # the daemon reports write errors
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
     listener = open_listener(settings, root)
     with contextlib.closing(listener), Daemon(root, daemon_settings) as daemon:
-        place = ServerAddress(
+        address = ServerAddress(
             settings.host, listener.getsockname()[1], "https" if settings.certificate else "http", settings.names
         )
         token = TokenFile(token_file(daemon.root))
         token.ensure()
-        context = AppContext(daemon, token, LoginCodes(), place)
+        context = AppContext(daemon, token, LoginCodes(), address)
 
         def announce() -> None:
-            tell(Ready(place.url, login_link(place.url, context.codes), daemon.root))
+            on_ready(Ready(address.url, login_link(address.url, context.codes), daemon.root))
 
         daemon_address = write_daemon_address(
-            daemon.root, place.url, str(settings.certificate.absolute()) if settings.certificate else ""
+            daemon.root, address.url, str(settings.certificate.absolute()) if settings.certificate else ""
         )
         try:
             Server(build_app(context), settings.tls(), announce).run(sockets=[listener])
@@ -124,11 +126,11 @@ def run_server(
 
 
 def open_listener(settings: ServeSettings, root: Path) -> socket.socket:
-    """Bound before anything is started, so that a port in use costs nothing."""
+    """Binds the port before anything is started."""
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"'{settings.host}' is no address of this machine: {error}.") from error
+        raise UsageError(f"{settings.host!r} is not an address of this machine: {error}.") from error
     family, kind, protocol, _, address = found[0]
     listener = socket.socket(family, kind, protocol)
     try:
@@ -147,20 +149,20 @@ def _cannot_bind(error: OSError, settings: ServeSettings, root: Path) -> UsageEr
         with contextlib.suppress(NotFound):
             daemon_address = find_daemon(root)
             return UsageError(
-                f"These runs are served already, at {daemon_address.url} (process {daemon_address.pid}).",
+                f"A daemon already serves these runs at {daemon_address.url} (process {daemon_address.pid}).",
                 "To sign in: palaestra token --link",
             )
         return UsageError(
             f"Port {settings.port} on {settings.host} is in use by another program.",
-            "Choose another one, or any free one: palaestra serve --port 0",
+            "Choose another port, or a free one: palaestra serve --port 0",
         )
     if error.errno == errno.EACCES:
-        return UsageError(f"{where} may not be used by this user.", "Choose a port from 1024 on.")
-    return UsageError(f"{where} cannot be used: {error.strerror}.", "Try --host 127.0.0.1.")
+        return UsageError(f"Permission denied for {where}.", "Choose a port from 1024 on.")
+    return UsageError(f"Cannot bind {where}: {error.strerror}.", "Try --host 127.0.0.1.")
 
 
 class Server(uvicorn.Server):
-    """uvicorn with our limits, silent where it would print, and leaving with exit code 0 when asked to."""
+    """uvicorn with our limits, without its log output, and with exit code 0 after SIGTERM and SIGINT."""
 
     def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None, announce: Callable[[], None]) -> None:
         config = uvicorn.Config(
@@ -193,7 +195,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """uvicorn's own would raise the signal again when all is done; to us it is an ordinary end."""
+        """uvicorn's own method raises the signal again at the end; here it is a regular end."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -1,6 +1,6 @@
-"""The API's types for the page: every schema of the OpenAPI document as TypeScript.
+"""Generates the page's TypeScript types from the schemas of the OpenAPI document.
 
-`python -m palaestra.web.typescript FILE` writes them, with `--check` it only says whether FILE is up to date.
+`python -m palaestra.web.typescript FILE` writes them; `--check` only checks whether FILE is up to date.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WORD = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 def typescript(components: Mapping[str, Schema]) -> str:
-    """One exported type for each schema, sorted by name."""
+    """Returns one exported type for each schema, sorted by name."""
     return "\n".join([HEAD, *(_declaration(name, components[name]) for name in sorted(components))])
 
 
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if chosen.file.is_file() and chosen.file.read_text() == text:
         return 0
-    print(f"{chosen.file} does not fit the API's schema any more. Run: make api-types", file=sys.stderr)
+    print(f"{chosen.file} is out of date. Run: make api-types", file=sys.stderr)
     return 1
 
 

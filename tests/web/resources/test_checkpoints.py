@@ -152,7 +152,7 @@ def test_a_new_score_and_a_removed_checkpoint_are_seen(directory):
 
 def test_a_state_that_is_dropped_while_we_look_is_no_damage(directory, monkeypatch):
     """Retention rewrites the sidecar and takes the state away between our reading the one and looking for the other."""
-    look, state = checkpoints.check_sizes, directory / trainer_state_name(20)
+    refresh_changed, state = checkpoints.check_sizes, directory / trainer_state_name(20)
     before = SidecarCache().survey(directory).checkpoints[1]
     commit(directory, 20, {model_name(20): b"weights", state.name: b"state"}, before)
 
@@ -160,7 +160,7 @@ def test_a_state_that_is_dropped_while_we_look_is_no_damage(directory, monkeypat
         if checkpoint.epoch == 20 and state.exists():
             rewrite_sidecar(folder, replace(checkpoint, files={model_name(20): checkpoint.files[model_name(20)]}))
             state.unlink()
-        look(folder, checkpoint)
+        refresh_changed(folder, checkpoint)
 
     monkeypatch.setattr(checkpoints, "check_sizes", drop_then_look)
     found = SidecarCache().survey(directory)
@@ -177,6 +177,6 @@ def test_weights_that_go_missing_are_seen_though_the_sidecar_is_known(directory)
 
 
 def test_it_keeps_no_more_than_it_may(directory):
-    shelf = SidecarCache(most=2)
+    shelf = SidecarCache(max_cached=2)
     assert len(shelf.survey(directory).checkpoints) == 3
-    assert len(shelf._kept) == 2
+    assert len(shelf._cached) == 2

@@ -45,10 +45,10 @@ def test_a_reply_does_not_wait_for_the_cluster():
     asked = Asked(STATUS)
     monitor = ClusterMonitor(asked)
     first = monitor.describe("10.0.0.1:6379")
-    assert (first["is_asking"], first["checked_at"], first["nodes"]) == (True, None, [])
+    assert (first["is_refreshing"], first["checked_at"], first["nodes"]) == (True, None, [])
     monitor.describe("10.0.0.1:6379")
     asked.may_respond.set()
-    wait_until(lambda: not monitor.describe("10.0.0.1:6379")["is_asking"])
+    wait_until(lambda: not monitor.describe("10.0.0.1:6379")["is_refreshing"])
     found = monitor.describe("10.0.0.1:6379")
     assert [(node["host"], node["state"], node["cpus_used"]) for node in found["nodes"]] == [
         ("head", "up", 1),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from palaestra.runs.files import append_line
 from palaestra.runs.journal import Journal
-from palaestra.web.resources.logs import BEGUN, _whole_characters
+from palaestra.web.resources.logs import INCOMPLETE_CHARACTER, _whole_characters
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_no_cut_ever_loses_a_character(text, cut):
     content = text.encode("utf-8", "replace")
     whole = _whole_characters(content[: len(content) - cut])
     assert content.startswith(whole)
-    if BEGUN.fullmatch(content[: len(content) - cut]) is None:
+    if INCOMPLETE_CHARACTER.fullmatch(content[: len(content) - cut]) is None:
         whole.decode("utf-8")
 
 

@@ -13,7 +13,7 @@ from palaestra.core.run import RunState
 from palaestra.runs.metrics.buckets import BLOCK, POINT, single_blocks, to_buckets
 from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
-from palaestra.web.resources.metrics import COLUMNS, pack
+from palaestra.web.resources.metrics import COLUMNS, pack_columns
 
 
 def write(directory, steps, **more):
@@ -216,7 +216,7 @@ def unpacked(content):
 
 
 def test_every_number_comes_back_as_it_was():
-    (first, second) = unpacked(pack([("01A", "a", curve(0.1, -2.5, 1e300)), ("01B", "b/ü", curve(7.0))]))
+    (first, second) = unpacked(pack_columns([("01A", "a", curve(0.1, -2.5, 1e300)), ("01B", "b/ü", curve(7.0))]))
     assert first[:2] == ("01A", "a")
     assert first[2]["x"] == [0.0, 1.0, 2.0]
     assert first[2]["min"] == first[2]["max"] == first[2]["mean"] == [0.1, -2.5, 1e300]
@@ -225,18 +225,18 @@ def test_every_number_comes_back_as_it_was():
 
 
 def test_what_is_not_a_number_is_nan_and_counted():
-    ((_, _, columns),) = unpacked(pack([("01A", "a", curve(1.0, float("inf")))]))
+    ((_, _, columns),) = unpacked(pack_columns([("01A", "a", curve(1.0, float("inf")))]))
     assert np.isnan([columns[name][1] for name in ("min", "max", "mean")]).all()
     assert columns["bad"] == [0.0, 1.0]
 
 
 def test_a_curve_without_points_has_a_place_among_the_others():
     empty = to_buckets(np.empty(0, BLOCK), 1)
-    found = unpacked(pack([("01A", "a", empty), ("01B", "a", curve(3.0))]))
+    found = unpacked(pack_columns([("01A", "a", empty), ("01B", "a", curve(3.0))]))
     assert [(run, columns["mean"]) for run, _, columns in found] == [("01A", []), ("01B", [3.0])]
 
 
 @pytest.mark.parametrize("name", ["a" * length for length in range(1, 9)])
 def test_doubles_begin_where_a_page_can_look_at_them_in_place(name):
-    content = pack([("01A", name, curve(1.0))])
+    content = pack_columns([("01A", name, curve(1.0))])
     assert (4 + struct.unpack_from("<I", content)[0]) % 8 == 0

@@ -5,12 +5,12 @@ import pytest
 from palaestra.core.metrics_logger import Sample
 from palaestra.runs.metrics.curve_cache import CurveCache
 from palaestra.runs.metrics.writer import MetricsWriter
-from palaestra.web.resources.series_refresh import SeriesRefresher, cache_place, series_cache
+from palaestra.web.resources.series_refresh import SeriesRefresher, cache_directory, series_cache
 
 
 @pytest.fixture
-def keeper(daemon):
-    return SeriesRefresher(daemon, CurveCache(cache_place(daemon)))
+def refresher(daemon):
+    return SeriesRefresher(daemon, CurveCache(cache_directory(daemon)))
 
 
 def write(directory, step=1):
@@ -18,45 +18,45 @@ def write(directory, step=1):
         writer.write(Sample(step, {"a": 1.0}))
 
 
-def test_curves_are_laid_out_before_anybody_asks(daemon, make_run, keeper):
+def test_curves_are_laid_out_before_anybody_asks(daemon, make_run, refresher):
     directory = make_run("first")
     write(directory)
     make_run("without metrics".replace(" ", "-"))
-    keeper.look()
-    assert (cache_place(daemon) / directory.id / "index.json").exists()
+    refresher.refresh_changed()
+    assert (cache_directory(daemon) / directory.id / "index.json").exists()
 
 
-def test_a_run_that_says_nothing_new_is_not_looked_at_again(daemon, make_run, keeper, monkeypatch):
+def test_a_run_that_says_nothing_new_is_not_looked_at_again(daemon, make_run, refresher, monkeypatch):
     write(make_run("first"))
-    keeper.look()
+    refresher.refresh_changed()
     monkeypatch.setattr(CurveCache, "refresh", lambda *_: pytest.fail("it was looked at again"))
-    keeper.look()
+    refresher.refresh_changed()
 
 
-def test_a_removed_run_takes_its_curves_along(daemon, make_run, keeper):
+def test_a_removed_run_takes_its_curves_along(daemon, make_run, refresher):
     directory = make_run("first")
     write(directory)
-    keeper.look()
+    refresher.refresh_changed()
     daemon._run_table.remove(directory.id)
-    keeper.look()
-    assert list(cache_place(daemon).iterdir()) == []
+    refresher.refresh_changed()
+    assert list(cache_directory(daemon).iterdir()) == []
 
 
-def test_what_an_earlier_daemon_left_of_removed_runs_goes(daemon, keeper):
-    left = cache_place(daemon) / "01HX0000000000000000000000"
+def test_what_an_earlier_daemon_left_of_removed_runs_goes(daemon, refresher):
+    left = cache_directory(daemon) / "01HX0000000000000000000000"
     left.mkdir(parents=True)
     (left / "0.points").write_bytes(b"x")
-    keeper.stop()
-    keeper.run()
+    refresher.stop()
+    refresher.run()
     assert not left.exists()
 
 
-def test_damaged_metrics_do_not_end_the_keeper(daemon, make_run, keeper):
+def test_damaged_metrics_do_not_end_the_keeper(daemon, make_run, refresher):
     make_run("broken").metrics_file.write_bytes(b"x" * 5000)
     directory = make_run("first")
     write(directory)
-    keeper.look()
-    assert (cache_place(daemon) / directory.id / "index.json").exists()
+    refresher.refresh_changed()
+    assert (cache_directory(daemon) / directory.id / "index.json").exists()
 
 
 def test_a_house_has_one_cache(context):
@@ -67,4 +67,4 @@ def test_the_daemon_s_keeper_works_while_the_app_runs(client, context, make_run)
     directory = make_run("first")
     write(directory)
     assert client.get("/api/runs/first/metrics").json()["names"] == ["a"]
-    assert (cache_place(context.daemon) / directory.id).is_dir()
+    assert (cache_directory(context.daemon) / directory.id).is_dir()

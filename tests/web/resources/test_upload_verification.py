@@ -140,7 +140,7 @@ def test_a_checkpoint_that_would_import_a_module_is_refused(made, tmp_path, chan
 
 @pytest.mark.parametrize("changes", [{"policy": {"colour": 1}}, {"env": {"id": 3}}, {"interface": {}}])
 def test_a_checkpoint_that_describes_nothing_of_ours_is_refused(made, tmp_path, changes):
-    with pytest.raises(DamagedFile, match="describes no policy"):
+    with pytest.raises(DamagedFile, match="contains no valid policy"):
         unpack(changed(made, **changes), tmp_path, MOST)
 
 

@@ -104,11 +104,11 @@ def test_a_full_disk_is_507_with_the_reason(client, context, archive, monkeypatc
 
 
 def test_only_so_many_at_once(client, context, archive):
-    context.services[uploads.SERVICE] = uploads.Desk(busy=uploads.AT_ONCE)
+    context.services[uploads.SERVICE] = uploads.UploadCount(active=uploads.MAX_UPLOADS)
     assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 503
-    context.services[uploads.SERVICE].busy = 0
+    context.services[uploads.SERVICE].active = 0
     assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 201
-    assert context.services[uploads.SERVICE].busy == 0
+    assert context.services[uploads.SERVICE].active == 0
 
 
 def test_a_form_of_a_page_cannot_upload(client, archive):

@@ -15,7 +15,7 @@ from palaestra.core.metrics_logger import Sample
 from palaestra.loggers.tensorboard import TensorBoardLogger
 from palaestra.web.responses import HttpError
 from palaestra.web.tensorboard import endpoints
-from palaestra.web.tensorboard.endpoints import SERVICE, Desk, ask, restrict_policy
+from palaestra.web.tensorboard.endpoints import SERVICE, TensorBoardService, forward_request, restrict_policy
 
 
 def children():
@@ -122,7 +122,7 @@ def test_one_that_does_not_start_is_named_and_leaves_nothing(tmp_path, make_run,
             raise NotFound("no such thing")
 
     monkeypatch.setattr(endpoints, "start_tensorboard", Fake)
-    desk = Desk(tmp_path)
+    desk = TensorBoardService(tmp_path)
     with pytest.raises(NotFound):
         asyncio.run(desk.open([("first", make_run("first"))]))
     assert desk.board is None
@@ -208,7 +208,7 @@ def test_path_query_and_few_headers_are_passed_on_and_no_secrets():
         host="evil.example",
         x_forwarded_for="1.2.3.4",
     )
-    answer = ask(board, request, b"")
+    answer = forward_request(board, request, b"")
     assert asyncio.run(body_of(answer)) == b"hi"
     head = board.heard.decode().lower()
     assert head.startswith("get /tensorboard/key/a%2fb?tag=a%20b http/1.1")
@@ -224,7 +224,7 @@ def test_what_comes_back_brings_no_cookies_no_foreign_hosts_and_no_framing_by_ot
         b"Location: https://evil.example/\r\nX-Odd: 1\r\n"
         b"Content-Security-Policy: default-src 'self' https://evil.example; frame-ancestors *\r\n\r\n<html>"
     )
-    answer = ask(board, a_request(), b"")
+    answer = forward_request(board, a_request(), b"")
     headers = {name.decode() for name, _ in answer.raw_headers}
     assert headers == {"content-type", "content-security-policy", "x-frame-options"}
     assert answer.headers["content-security-policy"].startswith("default-src 'self'; frame-ancestors 'self'")
@@ -232,14 +232,14 @@ def test_what_comes_back_brings_no_cookies_no_foreign_hosts_and_no_framing_by_ot
 
 
 def test_what_has_no_policy_of_its_own_may_do_nothing():
-    answer = ask(Board(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<script>"), a_request(), b"")
+    answer = forward_request(Board(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<script>"), a_request(), b"")
     assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'self'"
     asyncio.run(body_of(answer))
 
 
 def test_a_body_is_sent_along():
     board = Board(b"HTTP/1.0 200 OK\r\n\r\n")
-    answer = ask(board, a_request(method="POST", content_type="application/json"), b'{"a": 1}')
+    answer = forward_request(board, a_request(method="POST", content_type="application/json"), b'{"a": 1}')
     asyncio.run(body_of(answer))
     assert board.heard.endswith(b'{"a": 1}')
 
@@ -255,24 +255,24 @@ def test_a_body_is_sent_along():
 )
 def test_an_answer_that_makes_no_sense_is_502(answer):
     with pytest.raises(HttpError) as refused:
-        ask(Board(answer), a_request(), b"")
+        forward_request(Board(answer), a_request(), b"")
     assert refused.value.status == 502
 
 
 def test_nobody_behind_the_door_is_502():
     with pytest.raises(HttpError) as refused:
-        ask(NoBoard(), a_request(), b"")
+        forward_request(NoBoard(), a_request(), b"")
     assert refused.value.status == 502
 
 
 def test_a_huge_header_is_not_passed_back():
-    answer = ask(Board(b"HTTP/1.0 200 OK\r\nETag: " + b"x" * 5000 + b"\r\n\r\n"), a_request(), b"")
+    answer = forward_request(Board(b"HTTP/1.0 200 OK\r\nETag: " + b"x" * 5000 + b"\r\n\r\n"), a_request(), b"")
     assert "etag" not in answer.headers
     asyncio.run(body_of(answer))
 
 
 def test_the_connection_ends_when_the_caller_goes():
-    answer = ask(Board(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 1000), a_request(), b"")
+    answer = forward_request(Board(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 1000), a_request(), b"")
     with pytest.raises(ClientDisconnect):
         asyncio.run(body_of(answer, breaks=True))
     assert answer._connection.sock is None

@@ -49,9 +49,9 @@ export interface BenchmarkCell {
 }
 
 export interface ChangeBody {
-  tags?: string[] | null; // all tags from now on
+  tags?: string[] | null; // all tags, replacing the present ones
   note?: string | null; // free text
-  priority?: number | null; // of a run that waits; higher goes first
+  priority?: number | null; // of a queued run; higher starts first
 }
 
 export interface CheckedRequest {
@@ -95,13 +95,13 @@ export interface CheckpointSummary {
 }
 
 export interface CloneBody {
-  name?: string; // of the new run; empty: a nickname
-  config?: { [key: string]: Json }; // settings laid over, nested
+  name?: string; // of the new run; empty: a generated name
+  config?: { [key: string]: Json }; // settings to override, nested
 }
 
 export interface Cluster {
   address: string;
-  is_asking: boolean;
+  is_refreshing: boolean;
   checked_at: number | null;
   nodes: ClusterNode[];
   jobs: ClusterWork[];
@@ -182,7 +182,7 @@ export interface EvaluateBody {
   video?: boolean;
   replays?: boolean; // record each episode, where the environment can be replayed
   deterministic?: boolean | null;
-  seed?: number | null; // of the first episode; null: as the suite has it
+  seed?: number | null; // of the first episode; null: that of the suite
   overrides?: { [key: string]: Json }; // settings of the environment
   name?: string;
 }
@@ -323,8 +323,8 @@ export interface LastPoint {
 }
 
 export interface LimitsBody {
-  memory?: number; // MB; a run that takes more is ended; 0: no limit
-  log?: number | null; // bytes of output that are kept
+  memory?: number; // MB; a run that exceeds it is stopped; 0: no limit
+  log?: number | null; // maximum bytes of stored output
   grace?: number | null; // seconds between a stop and the kill
 }
 
@@ -555,18 +555,18 @@ export interface Run {
   queue_position: number | null;
 }
 
-/** What may be asked: the same from browser, command line, Python and elsewhere. */
+/** The body of a submission, the same for browser, command line and Python. */
 export interface RunBody {
   kind?: string; // worker kind
-  recipe?: string; // by name; empty: the defaults
-  config?: { [key: string]: Json }; // settings laid over the recipe, nested
-  name?: string; // empty: a nickname
-  executor?: string; // who places its processes
-  nproc?: number; // processes that train together
-  priority?: number; // higher goes first
+  recipe?: string; // name; empty: the defaults
+  config?: { [key: string]: Json }; // settings that override the recipe, nested
+  name?: string; // empty: a generated name
+  executor?: string; // what starts its processes
+  nproc?: number; // number of training processes
+  priority?: number; // higher starts first
   limits?: LimitsBody;
   submitted_by?: string; // empty: how the caller signed in
-  command?: string; // the command line that it came from; empty: one that does the same
+  command?: string; // the command line of the request; empty: generated
 }
 
 export interface RunDetail {
@@ -579,7 +579,7 @@ export interface RunDetail {
   disk: DiskUse;
 }
 
-/** Runs whose configs differ in nothing but the seed. The figures are of all of them that fit the filter. */
+/** Runs whose configs differ only in the seed; statistics are over those that match the filter. */
 export interface RunGroup {
   key: string;
   name: string;
@@ -675,7 +675,7 @@ export interface SeatPlan {
   agent?: number; // whom the person plays
 }
 
-/** A curve in buckets: every column has one entry for each. */
+/** A downsampled series: every list has one entry for each bucket. */
 export interface Series {
   run: string;
   name: string;
@@ -715,7 +715,7 @@ export interface Spread {
 }
 
 export interface StopBody {
-  grace_seconds?: number | null; // then its processes are killed
+  grace_seconds?: number | null; // before its processes are killed
 }
 
 export interface StoredFile {
@@ -763,7 +763,7 @@ export interface Tensor {
 }
 
 export interface TensorBoardBody {
-  runs: string[]; // runs to look at
+  runs: string[]; // runs to show
 }
 
 export interface TensorBoardPage {

@@ -1,4 +1,4 @@
-"""A checkpoint as a zip, made while it is sent: the weights are never in memory as a whole."""
+"""Checkpoints as zip files: streams downloads, and checks uploaded archives before anything is unpacked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.runs.directory import RunDirectory
 
-LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same checkpoint gives the same bytes
+FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the same checkpoint gives the same bytes
 MAX_ENTRIES = 100
 MAX_DIRECTORY_BYTES = 1 << 20
 MAX_RATIO = 100
@@ -46,7 +46,7 @@ METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 
 
 class CheckpointArchive(StreamingResponse):
-    """While it is sent, no retention takes the weights away. What does not verify is refused before the first byte."""
+    """A download. Verifies the weights before the first byte and keeps retention from removing them."""
 
     def __init__(self, directory: RunDirectory, epoch: int, request: Request) -> None:
         with contextlib.ExitStack() as stack:
@@ -65,7 +65,7 @@ class CheckpointArchive(StreamingResponse):
 
 
 def without_trainer_state(checkpoint: Checkpoint) -> Checkpoint:
-    """What others need to play it: the optimiser's state stays here."""
+    """Returns the checkpoint without the optimizer state, which is not needed to play it."""
     name = model_name(checkpoint.epoch)
     return replace(checkpoint, files={name: checkpoint.files[name]})
 
@@ -81,8 +81,8 @@ def _verified(directory: Path, checkpoint: Checkpoint) -> Iterator[BinaryIO]:
         yield stream
 
 
-class _Tray:
-    """What a zip writes into, to be taken away piece by piece."""
+class _ZipBuffer:
+    """The output of a ZipFile, taken piece by piece, so that the weights are never in memory as a whole."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -92,89 +92,89 @@ class _Tray:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Does nothing; ZipFile requires it."""
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         content, self._pieces = b"".join(self._pieces), []
         return content
 
 
 def _archive(checkpoint: Checkpoint, weights: BinaryIO) -> Iterator[bytes]:
-    tray = _Tray()
-    with zipfile.ZipFile(tray, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
-        archive.writestr(zipfile.ZipInfo(sidecar_name(checkpoint.epoch), LONG_AGO), sidecar.encode(checkpoint))
-        entry = zipfile.ZipInfo(model_name(checkpoint.epoch), LONG_AGO)
+    buffer = _ZipBuffer()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
+        archive.writestr(zipfile.ZipInfo(sidecar_name(checkpoint.epoch), FIXED_DATE), sidecar.encode(checkpoint))
+        entry = zipfile.ZipInfo(model_name(checkpoint.epoch), FIXED_DATE)
         with archive.open(entry, "w", force_zip64=True) as target:
             while piece := weights.read(PIECE):
                 target.write(piece)
-                yield tray.taken()
-    yield tray.taken()
+                yield buffer.take()
+    yield buffer.take()
 
 
 def open_archive(stream: BinaryIO) -> zipfile.ZipFile:
-    """The caller closes it. RefusedFile says what is wrong with it."""
+    """Opens an archive, which the caller closes. Raises RefusedFile."""
     _check_end(stream)
     try:
         return zipfile.ZipFile(stream)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
-        raise RefusedFile(f"refused: this is no zip archive ({error}).", "Is it complete?") from error
+        raise RefusedFile(f"refused: not a valid zip archive ({error}).", "Is the file complete?") from error
 
 
-def validate_entries(archive: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """File name without folders -> entry. Anything suspicious refuses the whole archive, by name."""
+def validate_entries(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:
+    """Returns entries by file name without folders. Raises RefusedFile for any unsafe entry."""
     found: dict[str, zipfile.ZipInfo] = {}
     total = 0
     for entry in archive.infolist():
-        reason = _suspicion(entry)
+        reason = _find_problem(entry)
         if reason:
             raise _refused(entry, reason)
         if entry.is_dir():
             continue
         name = PurePosixPath(entry.filename).name
         if name in found:
-            raise _refused(entry, "it is there twice")
+            raise _refused(entry, "duplicate name")
         total += entry.file_size
-        if total > most_bytes:
-            raise _refused(entry, f"unpacked it is more than {most_bytes:,} bytes")
+        if total > max_bytes:
+            raise _refused(entry, f"the archive unpacks to more than {max_bytes:,} bytes")
         found[name] = entry
     return found
 
 
 def read_pieces(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    """No more than the entry says it has; zipfile checks its checksum at the end."""
+    """Yields at most the declared size of an entry; zipfile checks its checksum."""
     left = entry.file_size
     try:
         with archive.open(entry) as source:
             while piece := source.read(min(PIECE, left + 1)):
                 left -= len(piece)
                 if left < 0:
-                    raise _refused(entry, "it holds more than it says")
+                    raise _refused(entry, "it is larger than declared")
                 yield piece
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise _refused(entry, f"it cannot be unpacked ({error})") from error
+        raise _refused(entry, f"unpacking failed ({error})") from error
     if left:
-        raise _refused(entry, "it holds less than it says")
+        raise _refused(entry, "it is smaller than declared")
 
 
-def _suspicion(entry: zipfile.ZipInfo) -> str:
+def _find_problem(entry: zipfile.ZipInfo) -> str:
     path, kind = PurePosixPath(entry.filename), stat.S_IFMT(entry.external_attr >> 16)
     if path.is_absolute() or ".." in path.parts or "\\" in entry.filename or ":" in entry.filename:
         return "leaves the target directory"
     if not entry.filename.isprintable() or not path.name or "\x00" in entry.orig_filename:
-        return "its name cannot be a file's"
+        return "invalid file name"
     if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
         return "it is a link or a device"
     if entry.flag_bits & IS_ENCRYPTED:
         return "it is encrypted"
     if entry.compress_type not in METHODS:
-        return f"it is packed in a way ({entry.compress_type}) that is not read"
+        return f"unsupported compression ({entry.compress_type})"
     if entry.file_size > MAX_RATIO * max(entry.compress_size, 1024):
         return f"it unpacks to more than {MAX_RATIO} times its size"
     return ""
 
 
 def _check_end(stream: BinaryIO) -> None:
-    """zipfile reads the whole table of contents at once, so its size is looked at first."""
+    """Checks the size of the central directory, because zipfile reads it all at once."""
     size = stream.seek(0, os.SEEK_END)
     begin = max(0, size - END.size - MAX_COMMENT_BYTES - LONG_END_BYTES)
     stream.seek(begin)
@@ -182,12 +182,15 @@ def _check_end(stream: BinaryIO) -> None:
     stream.seek(0)
     at = tail.rfind(END_MARK)
     if at < 0 or at + END.size > len(tail):
-        raise RefusedFile("refused: this is no zip archive.", "Is it complete?")
+        raise RefusedFile("refused: not a zip archive.", "Is the file complete?")
     _, _, _, _, entries, directory_bytes, _, _ = END.unpack_from(tail, at)
     if tail[max(0, at - LONG_END_BYTES) :].startswith(LONG_END_MARK):
         raise RefusedFile("refused: the archive is a zip64.", "A checkpoint has two files; zip only those.")
     if entries > MAX_ENTRIES or directory_bytes > MAX_DIRECTORY_BYTES:
-        raise RefusedFile(f"refused: the archive has {entries} entries.", f"At most {MAX_ENTRIES} are read.")
+        raise RefusedFile(
+            f"refused: the archive has {entries} entries in a directory of {directory_bytes} bytes.",
+            f"At most {MAX_ENTRIES} entries in {MAX_DIRECTORY_BYTES} bytes are read.",
+        )
 
 
 def _refused(entry: zipfile.ZipInfo, reason: str) -> RefusedFile:

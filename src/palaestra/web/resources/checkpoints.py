@@ -1,4 +1,4 @@
-"""Checkpoints of a run: what is there, what it is, and a copy to take along. Nothing here loads a tensor."""
+"""Checkpoints of a run: list, inspect and download. No tensor is loaded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MAX_EPOCH_DIGITS = 18
 SERVICE = "sidecars"
-MOST = 5000  # some ten kilobytes each at most
+MAX_CACHED = 5000  # at most about 10 KB each
 
 
 class TargetQuery(Query):
@@ -73,7 +73,7 @@ class CheckpointList(TypedDict):
 class Normalisers(TypedDict):
     observations: bool
     returns: bool
-    copies: int  # of a script: one for each of its environments
+    copies: int  # of a script: one for each environment
 
 
 class Tensor(TypedDict):
@@ -96,7 +96,7 @@ class InspectedCheckpoint(TypedDict):
 
 
 def list_checkpoints(call: Call) -> CheckpointList:
-    """From the oldest to the newest; a damaged one is named, with the reason."""
+    """Lists checkpoints from the oldest to the newest, and damaged ones with the reason."""
     directory = call.directory().checkpoints
     found = sidecar_cache(call.context).survey(directory)
     best = next(iter(from_best(found.checkpoints)), None)
@@ -114,7 +114,7 @@ def download_checkpoint(call: Call) -> Response:
 
 
 def inspect_checkpoint(call: Call) -> InspectedCheckpoint:
-    """Everything that can be known of it without running it."""
+    """Returns everything known about a checkpoint without running it."""
     run, separator, selector = call.query.target.partition(":")
     directory = call.context.daemon.directory(run)
     checkpoint = select(sidecar_cache(call.context), directory.checkpoints, selector if separator else "latest")
@@ -134,8 +134,7 @@ def inspect_checkpoint(call: Call) -> InspectedCheckpoint:
 
 
 def describe_normalisers(tensor_names: Iterable[str]) -> Normalisers:
-    """Which there are. A script's are named `normalisers.<env>.mean`, one of observations for each of its environments
-    (`copies`)."""
+    """Returns which normalizers exist. A script has one for each environment, named `normalisers.<env>.mean`."""
     parts = [name.split(".") for name in tensor_names]
     owners = {part[0] for part in parts}
     of_scripts = {part[1] for part in parts if part[0] == "normalisers" and len(part) > 1}
@@ -162,31 +161,31 @@ def describe(one: Checkpoint) -> CheckpointSummary:
     }
 
 
-def select(shelf: SidecarCache, directory: Path, selector: str) -> Checkpoint:
-    """By its sidecar; the weights are there with their size, but were not read."""
+def select(cache: SidecarCache, directory: Path, selector: str) -> Checkpoint:
+    """Selects a checkpoint by its sidecar; the size of the weights is checked, their content is not read."""
     chosen = parse_selector(selector)
     if isinstance(chosen, int):
         return described(directory, chosen)
     if not isinstance(chosen, str):
-        raise UsageError(f"No checkpoint is selected by '{selector}'.", "Use latest, best, or an epoch such as 10.")
-    found = shelf.survey(directory).checkpoints
+        raise UsageError(f"Invalid checkpoint selector: {selector!r}.", "Use latest, best, or an epoch such as 10.")
+    found = cache.survey(directory).checkpoints
     ranked = from_best(found) if chosen == "best" else list(reversed(found))
     if not ranked:
-        raise NotFound(f"This run has no {chosen} checkpoint.", "Has it saved one yet, and was it judged?")
+        raise NotFound(f"This run has no {chosen} checkpoint.", "Has it saved and evaluated one?")
     return ranked[0]
 
 
 def read_tensors(path: Path) -> dict[str, TensorInfo]:
-    """Names, types and shapes, from the header alone."""
+    """Reads names, types and shapes from the header of a weights file."""
     try:
         with open_regular_file(path, 1 << 40, follow_links=False) as (stream, size):
             return read_header(stream.read(LENGTH_BYTES + MAX_HEADER_BYTES), size, path.name)
     except FileNotFoundError as error:
-        raise NotFound(f"{path.name} is not there any more.") from error
+        raise NotFound(f"{path.name} does not exist any more.") from error
 
 
 def _suite(directory: RunDirectory) -> Any:
-    """The simulations of the run itself; None where nobody wrote a config."""
+    """Returns the evaluation config of the run; None without a config."""
     try:
         return read_config(directory).get("evaluation")
     except (NotFound, DamagedFile):
@@ -195,18 +194,20 @@ def _suite(directory: RunDirectory) -> Any:
 
 def _epoch(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_EPOCH_DIGITS):
-        raise NotFound(f"No checkpoint is of epoch {text[:50]!r}.", "Epochs are numbers.")
+        raise NotFound(f"Invalid epoch: {text[:50]!r} (must be a number).")
     return int(text)
 
 
 class SidecarCache:
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._kept: OrderedDict[tuple[Path, int, int, int], Checkpoint] = OrderedDict()
+    """Sidecars that were read before. Parsing YAML takes about 10 ms each, and a long run has hundreds of them."""
+
+    def __init__(self, max_cached: int = MAX_CACHED) -> None:
+        self._max_cached = max_cached
+        self._cached: OrderedDict[tuple[Path, int, int, int], Checkpoint] = OrderedDict()
         self._lock = threading.Lock()
 
     def survey(self, directory: Path) -> Survey:
-        """As `checkpoints.reading.survey` gives it; a sidecar that did not change is not read again."""
+        """Surveys checkpoints like `checkpoints.reading.survey`, without reading unchanged sidecars again."""
         checkpoints, refused = [], []
         for epoch in committed_epochs(directory):
             path = directory / sidecar_name(epoch)
@@ -221,22 +222,22 @@ class SidecarCache:
         return Survey(tuple(checkpoints), tuple(refused))
 
     def _read(self, directory: Path, path: Path, epoch: int) -> Checkpoint:
-        """A sidecar is replaced whole, so that a changed one is another file."""
+        """Reads a sidecar, or returns the cached one of the same file."""
         try:
             about = path.stat(follow_symlinks=False)
         except FileNotFoundError as error:
-            raise NotFound(f"There is no checkpoint of epoch {epoch}.") from error
+            raise NotFound(f"No checkpoint of epoch {epoch}.") from error
         key = (path, about.st_ino, about.st_size, about.st_mtime_ns)
         with self._lock:
-            known = self._kept.get(key)
+            known = self._cached.get(key)
             if known is not None:
-                self._kept.move_to_end(key)
+                self._cached.move_to_end(key)
                 return known
         checkpoint = read_sidecar(directory, epoch)
         with self._lock:
-            self._kept[key] = checkpoint
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            self._cached[key] = checkpoint
+            while len(self._cached) > self._max_cached:
+                self._cached.popitem(last=False)
         return checkpoint
 
 

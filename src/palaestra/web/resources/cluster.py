@@ -31,7 +31,7 @@ FRESH_SECONDS = 30.0
 class ClusterNode(TypedDict):
     host: str
     address: str
-    state: str  # up, silent (Ray counts it, it did not respond), dead
+    state: str  # up, silent (known to Ray, but did not respond), dead
     is_head: bool
     cpus: float
     cpus_used: float
@@ -52,11 +52,11 @@ class ClusterWork(TypedDict):
 
 class Cluster(TypedDict):
     address: str
-    is_asking: bool
+    is_refreshing: bool
     checked_at: float | None  # None: no response yet
     nodes: list[ClusterNode]
     jobs: list[ClusterWork]
-    error: str | None  # why the last question failed
+    error: str | None  # why the last request failed
     hint: str | None
 
 
@@ -65,11 +65,11 @@ class Clusters(TypedDict):
 
 
 @dataclass
-class _Known:
-    """What the last question found."""
+class _CachedStatus:
+    """The result of the last request."""
 
-    is_asking: bool = False
-    asked_at: float | None = None  # monotonic
+    is_refreshing: bool = False
+    requested_at: float | None = None  # monotonic
     checked_at: float | None = None
     status: ClusterStatus | None = None
     error: PalaestraError | None = None
@@ -78,21 +78,21 @@ class _Known:
 @dataclass
 class ClusterMonitor:
     read: Callable[[str], ClusterStatus] = read_status
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _known: dict[str, _CachedStatus] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def describe(self, address: str) -> Cluster:
-        """Returns at once; asks the cluster in a thread if what is known is old."""
+        """Returns the cached status at once, and refreshes it in a thread if it is old."""
         with self._lock:
-            known = self._known.setdefault(address, _Known())
-            is_old = known.asked_at is None or time.monotonic() - known.asked_at > FRESH_SECONDS
-            if is_old and not known.is_asking:
-                known.is_asking, known.asked_at = True, time.monotonic()
-                threading.Thread(target=self._ask, args=(address, known), name="cluster", daemon=True).start()
+            known = self._known.setdefault(address, _CachedStatus())
+            is_old = known.requested_at is None or time.monotonic() - known.requested_at > FRESH_SECONDS
+            if is_old and not known.is_refreshing:
+                known.is_refreshing, known.requested_at = True, time.monotonic()
+                threading.Thread(target=self._refresh, args=(address, known), name="cluster", daemon=True).start()
             status = known.status
             return {
                 "address": address,
-                "is_asking": known.is_asking,
+                "is_refreshing": known.is_refreshing,
                 "checked_at": known.checked_at,
                 "nodes": [] if status is None else [cast("ClusterNode", asdict(node)) for node in status.nodes],
                 "jobs": [] if status is None else [cast("ClusterWork", asdict(job)) for job in status.jobs],
@@ -100,7 +100,7 @@ class ClusterMonitor:
                 "hint": None if known.error is None else known.error.hint,
             }
 
-    def _ask(self, address: str, known: _Known) -> None:
+    def _refresh(self, address: str, known: _CachedStatus) -> None:
         status, error = None, None
         try:
             status = self.read(address)
@@ -108,7 +108,7 @@ class ClusterMonitor:
             error = problem
         with self._lock:
             known.status, known.error = status or known.status, error
-            known.checked_at, known.asked_at, known.is_asking = time.time(), time.monotonic(), False
+            known.checked_at, known.requested_at, known.is_refreshing = time.time(), time.monotonic(), False
 
 
 def known_addresses(daemon: Daemon) -> list[str]:

@@ -1,4 +1,4 @@
-"""Judgements of a run's checkpoints: a line for each batch, and the episodes behind it."""
+"""Evaluations of a run's checkpoints: a summary of each batch, and its episodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Batch(TypedDict):
     suite: str
     complete: bool
     capped: int  # episodes stopped at evaluation.max_steps
-    evaluation: str  # id of the evaluation run that asked for it; empty: another way
+    evaluation: str  # id of the evaluation run; empty: evaluated otherwise
     at: float
 
 
@@ -37,7 +37,7 @@ class EvaluationList(TypedDict):
 
 
 class EvaluatedEpisodes(TypedDict):
-    rows: list[dict[str, Any]]  # an episode each
+    rows: list[dict[str, Any]]  # one for each episode
 
 
 def list_evaluations(call: Call) -> EvaluationList:
@@ -49,7 +49,7 @@ def list_evaluations(call: Call) -> EvaluationList:
 
 
 def describe_batch(batch: dict[str, Any], number: int) -> Batch:
-    """As it was written down, also by an older version: what the page reads is there and of the right type."""
+    """Normalizes a stored batch, also of an older version: every field of the page exists and has its type."""
     known: Batch = {
         "batch": int(_number(batch.get("batch")) or number),
         "epoch": int(_number(batch.get("epoch")) or 0),
@@ -73,18 +73,18 @@ def _number(value: object) -> float | None:
 
 
 def show_evaluation(call: Call) -> EvaluatedEpisodes:
-    """The rows of one simulation, an episode each."""
+    """Returns the episodes of one simulation."""
     file = open_listed(call.directory().evaluations, call.path["name"], ENDING)
     with os.fdopen(file.descriptor, "rb") as stream:
         content = stream.read(MAX_JSON_BYTES + 1)
     if len(content) > MAX_JSON_BYTES:
-        raise DamagedFile(f"{file.name} is longer than {MAX_JSON_BYTES} bytes; it is not one of ours.")
+        raise DamagedFile(f"{file.name} is larger than {MAX_JSON_BYTES} bytes.")
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{file.name} is not valid JSON: {error}.") from error
     if not isinstance(data, dict) or not isinstance(data.get("rows"), list):
-        raise DamagedFile(f"{file.name} holds no episodes.")
+        raise DamagedFile(f"{file.name} contains no episodes.")
     return cast("EvaluatedEpisodes", data)
 
 
@@ -93,7 +93,7 @@ ROUTES = (
         "GET",
         "/api/runs/{id}/evaluations",
         list_evaluations,
-        "judgements of a run, oldest first",
+        "evaluations of a run, oldest first",
         response=EvaluationList,
         errors=(409,),
     ),
@@ -101,7 +101,7 @@ ROUTES = (
         "GET",
         "/api/runs/{id}/evaluations/{name}",
         show_evaluation,
-        "the episodes of one judgement",
+        "the episodes of one evaluation",
         response=EvaluatedEpisodes,
         errors=(409,),
     ),

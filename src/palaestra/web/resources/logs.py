@@ -1,4 +1,4 @@
-"""What a run's processes said, a piece at a time."""
+"""Logs and journal of a run, in pieces."""
 
 from __future__ import annotations
 
@@ -19,22 +19,26 @@ if TYPE_CHECKING:
     from palaestra.web.files import OpenedFile
 
 ENDING = ".log"
-WORKER = "worker"  # what the worker printed; where it printed nothing, the log of its first rank
-BEGUN = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")  # half a character
-LogPart = TypedDict(  # `from` is a word of Python's
+WORKER = "worker"  # the worker's output, or the log of its first rank if that is empty
+INCOMPLETE_CHARACTER = re.compile(
+    rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
+)  # at the end
+LogPart = TypedDict(  # functional syntax: `from` is a keyword
     "LogPart", {"text": str, "from": int, "next": int, "size": int, "stream": str, "streams": list[str]}
 )
 
 
 class LogQuery(Query):
     stream: str = Field(WORKER, min_length=1, max_length=100, description="worker, rank_0, …: one of `streams`")
-    start: int | None = Field(None, alias="from", ge=0, le=1 << 53, description="byte to go on from: `next`")
+    start: int | None = Field(
+        None, alias="from", ge=0, le=1 << 53, description="first byte: `next` of the last response"
+    )
     limit: int = Field(256 << 10, ge=16, le=1 << 20, description="bytes")
-    tail: int | None = Field(None, ge=1, le=10_000, description="instead of `from`: so many lines from the end")
+    tail: int | None = Field(None, ge=1, le=10_000, description="instead of `from`: lines from the end")
 
 
 def show_log(call: Call) -> LogPart:
-    """Bytes that are no UTF-8 are replaced; control characters stay what they are, for a page to show as text."""
+    """Returns a piece of a log. Invalid UTF-8 is replaced; control characters are kept, the page shows text only."""
     directory = call.directory()
     sizes = {file.name.removesuffix(ENDING): file.bytes for file in list_files(directory.logs, ENDING)}
     streams = sorted(sizes)
@@ -56,7 +60,7 @@ def show_log(call: Call) -> LogPart:
 
 
 def _opened(directory: RunDirectory, stream: str, sizes: dict[str, int]) -> OpenedFile | None:
-    """None while there is no log yet."""
+    """Opens a log; None while there is none."""
     if stream == WORKER:
         usual = [path.stem for path in (directory.output_file(), directory.log_file()) if path.stem in sizes]
         found = next((name for name in usual if sizes[name]), usual[0] if usual else None)
@@ -64,7 +68,7 @@ def _opened(directory: RunDirectory, stream: str, sizes: dict[str, int]) -> Open
     if stream not in sizes:
         known = [WORKER, *sorted(sizes)]
         hint = did_you_mean(stream, known) or f"There are: {', '.join(known)}."
-        raise NotFound(f"This run has no log called {stream!r}.", hint)
+        raise NotFound(f"No log named {stream!r}.", hint)
     return open_listed(directory.logs, f"{stream}{ENDING}", ENDING)
 
 
@@ -72,13 +76,13 @@ def _piece(file: OpenedFile, query: LogQuery) -> tuple[int, bytes]:
     if query.tail is not None:
         return _last_lines(file, query.tail, query.limit)
     start = query.start or 0
-    if start > file.bytes:  # the file was cut since: it begins anew
+    if start > file.bytes:  # the file was truncated: start again
         start = 0
     return start, _whole_characters(os.pread(file.descriptor, query.limit, start))
 
 
 def _last_lines(file: OpenedFile, lines: int, limit: int) -> tuple[int, bytes]:
-    """The end is a line end or the end of the file; more than `limit` bytes are cut at the front."""
+    """Returns the last lines, at most `limit` bytes."""
     start = max(0, file.bytes - limit)
     content = os.pread(file.descriptor, limit, start)
     position = len(content) - 1 if content.endswith(b"\n") else len(content)
@@ -91,18 +95,18 @@ def _last_lines(file: OpenedFile, lines: int, limit: int) -> tuple[int, bytes]:
 
 
 def _first_whole(content: bytes) -> int:
-    """Past the rest of a character that was cut in two."""
+    """Returns the index after a partial character at the start."""
     return next((index for index in range(min(4, len(content))) if content[index] & 0xC0 != 0x80), 0)
 
 
 def _whole_characters(content: bytes) -> bytes:
-    """Half a character at the end waits for its other half; alone it is not waited for, it may never come."""
-    half = BEGUN.search(content[-3:])
+    """Leaves a partial character at the end for the next piece, unless the piece contains nothing else."""
+    half = INCOMPLETE_CHARACTER.search(content[-3:])
     return content if half is None or half.end() - half.start() == len(content) else content[: -len(half.group())]
 
 
 class JournalQuery(Query):
-    after: int = Field(0, ge=0, le=1 << 53, description="the `next` of the last answer")
+    after: int = Field(0, ge=0, le=1 << 53, description="the `next` of the last response")
     limit: int = Field(1000, ge=1, le=10_000, description="entries")
 
 
@@ -122,7 +126,7 @@ class JournalPart(TypedDict):
 
 
 def show_journal(call: Call) -> JournalPart:
-    """Entries are counted from 1; clocks jump, so that only the count says what came first."""
+    """Returns journal entries, counted from 1: the count gives the order, because clocks jump."""
     entries = read_journal(call.directory().journal_file)
     after = min(call.query.after, len(entries))
     shown = entries[after : after + call.query.limit]
@@ -145,7 +149,7 @@ ROUTES = (
         "GET",
         "/api/runs/{id}/log",
         show_log,
-        "a piece of a run's log, from the end or from a byte on",
+        "a piece of a run's log, from the end or from a byte",
         LogQuery,
         response=LogPart,
     ),
@@ -153,7 +157,7 @@ ROUTES = (
         "GET",
         "/api/runs/{id}/journal",
         show_journal,
-        "what happened to a run",
+        "events of a run",
         JournalQuery,
         response=JournalPart,
     ),

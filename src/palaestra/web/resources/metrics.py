@@ -1,4 +1,4 @@
-"""Curves: of many runs in one call, and what is new since the last call."""
+"""Metrics of runs: downsampled series of many runs in one request, and new points since the last request."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ DOUBLE = np.dtype("<f8")
 
 
 class Window(Query):
-    buckets: int = Field(600, ge=1, le=5000, description="stretches of a curve; with fewer points, every point")
-    start: float | None = Field(None, alias="from", allow_inf_nan=False, description="where x begins")
-    end: float | None = Field(None, alias="to", allow_inf_nan=False, description="inclusive")
+    buckets: int = Field(600, ge=1, le=5000, description="number of buckets; with fewer points, every point")
+    start: float | None = Field(None, alias="from", allow_inf_nan=False, description="first x, inclusive")
+    end: float | None = Field(None, alias="to", allow_inf_nan=False, description="last x, inclusive")
     axis: Literal["step", "time", "elapsed"] = Field(
-        "step", description="x: environment steps, seconds since 1970, or seconds since the run began"
+        "step", description="x: environment steps, seconds since 1970, or seconds since the start of the run"
     )
 
 
 class SeriesQuery(Window):
-    form: Literal["json", "columns"] = Field("json", description="numbers as text, or as columns of doubles")
+    form: Literal["json", "columns"] = Field("json", description="JSON, or columns of binary doubles")
     run: tuple[str, ...] = Field(min_length=1, max_length=200, description="runs; may be repeated")
     name: tuple[str, ...] = Field(min_length=1, max_length=200, description="metrics; may be repeated")
 
@@ -60,7 +60,7 @@ class SparklinesQuery(SparklineQuery):
 
 
 class TailQuery(Query):
-    after: int = Field(0, ge=0, le=LAST_STEP, description="the `row` of the last answer")
+    after: int = Field(0, ge=0, le=LAST_STEP, description="the `row` of the last response")
     limit: int = Field(1000, ge=1, le=10_000, description="samples; one sample has a point of every metric")
 
 
@@ -75,7 +75,7 @@ class MetricNames(TypedDict):
 
 
 class Series(TypedDict):
-    """A curve in buckets: every column has one entry for each."""
+    """A downsampled series: every list has one entry for each bucket."""
 
     run: str
     name: str
@@ -84,7 +84,7 @@ class Series(TypedDict):
     max: list[float | None]
     mean: list[float | None]
     count: list[int]
-    bad: list[int]  # values that were no numbers
+    bad: list[int]  # non-finite values
 
 
 class SeriesList(TypedDict):
@@ -100,11 +100,11 @@ class MetricPoint(TypedDict):
 
 class MetricTail(TypedDict):
     points: list[MetricPoint]
-    row: int  # ask for what comes after it
+    row: int  # `after` of the next request
 
 
 def show_names(call: Call) -> MetricNames:
-    """A run that has written nothing yet has no names."""
+    """Returns metric names with their newest values."""
     directory = call.directory()
     try:
         newest = series_cache(call.context).newest(directory)
@@ -119,13 +119,13 @@ def show_names(call: Call) -> MetricNames:
 def show_series(call: Call) -> SeriesList | Response:
     wanted: SeriesQuery = call.query
     if len(wanted.run) * len(wanted.name) > MAX_SERIES:
-        asked = f"{len(wanted.run)} runs x {len(wanted.name)} metrics"
-        raise HttpError(422, f"{asked} are more than {MAX_SERIES} curves.", "Ask for fewer at once.")
+        requested = f"{len(wanted.run)} runs x {len(wanted.name)} metrics"
+        raise HttpError(422, f"Too many series: {requested} (at most {MAX_SERIES}).")
     directories = [call.context.daemon.directory(run) for run in wanted.run]
     if wanted.form == "json":
         return {"series": [_series(call, directory, name, wanted) for directory in directories for name in wanted.name]}
-    found = [(one.id, name, _stretches(call, one, name, wanted)) for one in directories for name in wanted.name]
-    return Response(pack(found), media_type=COLUMNS_MEDIA)
+    found = [(one.id, name, _read_buckets(call, one, name, wanted)) for one in directories for name in wanted.name]
+    return Response(pack_columns(found), media_type=COLUMNS_MEDIA)
 
 
 def show_sparkline(call: Call) -> Series:
@@ -136,12 +136,12 @@ def show_sparkline(call: Call) -> Series:
 def show_sparklines(call: Call) -> SeriesList:
     wanted: SparklinesQuery = call.query
     window = Window.model_validate({"buckets": wanted.buckets})
-    directories = [directory for run in wanted.run if (directory := _still_there(call, run)) is not None]
+    directories = [directory for run in wanted.run if (directory := _find_directory(call, run)) is not None]
     return {"series": [_series(call, directory, wanted.name, window) for directory in directories]}
 
 
-def _still_there(call: Call, run: str) -> RunDirectory | None:
-    """A table asks for what it showed a moment ago; one run that was removed since leaves the others theirs."""
+def _find_directory(call: Call, run: str) -> RunDirectory | None:
+    """Returns None for a run that was removed since the table was listed."""
     try:
         return call.context.daemon.directory(run)
     except NotFound:
@@ -149,7 +149,7 @@ def _still_there(call: Call, run: str) -> RunDirectory | None:
 
 
 def show_tail(call: Call) -> MetricTail:
-    """Points in the order in which they were written. A resumed run writes again what it took back, with new rows."""
+    """Returns points in the order in which they were written. A resumed run writes removed points again as new rows."""
     after, directory = call.query.after, call.directory()
     try:
         with MetricsReader(directory.metrics_file) as reader:
@@ -167,7 +167,7 @@ def show_tail(call: Call) -> MetricTail:
 
 
 def _series(call: Call, directory: RunDirectory, name: str, window: Window) -> Series:
-    found = _stretches(call, directory, name, window)
+    found = _read_buckets(call, directory, name, window)
     return {
         "run": directory.id,
         "name": name,
@@ -180,8 +180,8 @@ def _series(call: Call, directory: RunDirectory, name: str, window: Window) -> S
     }
 
 
-def _stretches(call: Call, directory: RunDirectory, name: str, window: Window) -> SeriesBuckets:
-    """Without points where the run has no such metric, so that one chart can show runs of several kinds."""
+def _read_buckets(call: Call, directory: RunDirectory, name: str, window: Window) -> SeriesBuckets:
+    """Reads a series; empty if the run has no such metric, so that one chart can show runs of several kinds."""
     axis, origin = _axis(call, directory, window)
     start, end = _bounds(window, origin)
     try:
@@ -192,7 +192,7 @@ def _stretches(call: Call, directory: RunDirectory, name: str, window: Window) -
 
 
 def _axis(call: Call, directory: RunDirectory, window: Window) -> tuple[Axis, float]:
-    """Of the curve that is kept, and where on it the zero of the one that is wanted is."""
+    """Returns the axis of the cached series, and the position of the requested zero on it."""
     if window.axis != "elapsed":
         return window.axis, 0.0
     record = call.context.daemon.get(directory.id).record
@@ -200,7 +200,7 @@ def _axis(call: Call, directory: RunDirectory, window: Window) -> tuple[Axis, fl
 
 
 def _bounds(window: Window, origin: float) -> tuple[float | None, float | None]:
-    """Steps are whole numbers, and are compared with whole numbers."""
+    """Returns the range on the cached axis; steps are compared as integers."""
     if window.axis != "step":
         start, end = (None if edge is None else edge + origin for edge in (window.start, window.end))
         return start, end
@@ -212,7 +212,7 @@ def _bounds(window: Window, origin: float) -> tuple[float | None, float | None]:
 def _numbers(values: NDArray[np.float64]) -> list[float | None]:
     listed: list[float | None] = values.tolist()
     if np.isnan(values).any():
-        return [None if value != value else value for value in listed]  # only NaN is unlike itself
+        return [None if value != value else value for value in listed]  # only NaN differs from itself
     return listed
 
 
@@ -220,15 +220,15 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def pack(curves: Sequence[tuple[str, str, SeriesBuckets]]) -> bytes:
+def pack_columns(curves: Sequence[tuple[str, str, SeriesBuckets]]) -> bytes:
     """Run, name and columns of each curve.
 
     Four bytes say how long the head is; the head is `{"series": [{run, name, length}]}`, filled up with spaces so that
     what follows begins at a multiple of eight; then the columns of the first curve one after another, of the second,
     and so on. NaN stands where nothing is known. Everything is little endian.
     """
-    told = [{"run": run, "name": name, "length": len(found.x)} for run, name, found in curves]
-    head = json.dumps({"series": told}, separators=(",", ":")).encode()
+    heads = [{"run": run, "name": name, "length": len(found.x)} for run, name, found in curves]
+    head = json.dumps({"series": heads}, separators=(",", ":")).encode()
     head += b" " * (-(4 + len(head)) % DOUBLE.itemsize)
     columns = np.empty(sum(len(found.x) for *_, found in curves) * len(COLUMNS), DOUBLE)
     end = 0
@@ -244,7 +244,7 @@ ROUTES = (
         "GET",
         "/api/runs/{id}/metrics",
         show_names,
-        "what a run has measured, with the newest values",
+        "metric names with the newest values",
         response=MetricNames,
         errors=(409,),
         is_cpu_bound=True,
@@ -253,7 +253,7 @@ ROUTES = (
         "GET",
         "/api/metrics",
         show_series,
-        "curves of many runs, in stretches that lose no spike",
+        "downsampled series of many runs; minimum and maximum are kept",
         SeriesQuery,
         response=SeriesList,
         other_media=(COLUMNS_MEDIA,),
@@ -264,7 +264,7 @@ ROUTES = (
         "GET",
         "/api/runs/{id}/metrics/tail",
         show_tail,
-        "what was measured since",
+        "points after a row",
         TailQuery,
         response=MetricTail,
         errors=(409,),
@@ -273,7 +273,7 @@ ROUTES = (
         "GET",
         "/api/runs/{id}/sparkline",
         show_sparkline,
-        "one small curve",
+        "one small series",
         SparklineQuery,
         response=Series,
         errors=(409,),
@@ -283,7 +283,7 @@ ROUTES = (
         "GET",
         "/api/sparklines",
         show_sparklines,
-        "a small curve of each run",
+        "a small series of each run",
         SparklinesQuery,
         response=SeriesList,
         errors=(409,),

@@ -1,4 +1,4 @@
-"""What can be asked for by name, and the form to ask with."""
+"""Recipes, forms generated from schemas, and checkouts of scripts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CheckoutBody(Body):
 
 class FormQuery(Query):
     recipe: str = Field("", max_length=200, description="defaults from this recipe")
-    run: str = Field("", max_length=200, description="defaults as that run was asked for")
+    run: str = Field("", max_length=200, description="defaults from the request of that run")
     script: str = Field("", max_length=4096, description="for kinds that run one: with the arguments of this script")
 
 
@@ -60,35 +60,35 @@ def list_recipes(_call: Call) -> RecipeList:
 
 
 def show_form(call: Call) -> Form:
-    """Defaults are complete: the form shows what would be run if nothing were touched."""
+    """Returns a form. Its defaults are complete: the config of an unchanged request."""
     daemon, query = call.context.daemon, call.query
     kind = daemon.kinds.get(call.path["kind"])
-    asked: dict[str, Any] = {"script": query.script} if query.script else {}
+    settings: dict[str, Any] = {"script": query.script} if query.script else {}
     recipe: str = query.recipe
     if query.run:
         request = read_request(daemon.directory(query.run))
-        asked, recipe = {**request.config, **asked}, recipe or request.recipe
+        settings, recipe = {**request.config, **settings}, recipe or request.recipe
     if isinstance(kind, HasDynamicSchema):
-        schema = kind.schema_of(asked)
-        defaults = {**default_values(schema), **asked}  # what it is given, and not what it makes of that
+        schema = kind.schema_of(settings)
+        defaults = {**default_values(schema), **settings}  # settings of the request, not the resolved config
     else:
         schema = kind.schema()
-        defaults = _complete(call, RunRequest(kind.name, recipe, asked), schema)
+        defaults = _complete(call, RunRequest(kind.name, recipe, settings), schema)
     return {"schema": schema, "defaults": defaults, "keys": list_schema_keys(schema, defaults), "recipe": recipe}
 
 
 def list_checkouts(call: Call) -> CheckoutList:
-    """Scripts of the checkouts that were scanned, or that runs were started from."""
-    return {"checkouts": _scripted(call).checkouts(call.context.daemon.root)}
+    """Lists the scripts of known checkouts."""
+    return {"checkouts": _script_kind(call).checkouts(call.context.daemon.root)}
 
 
 def add_checkout(call: Call) -> CheckoutList:
-    kind = _scripted(call)
+    kind = _script_kind(call)
     kind.add_checkout(Path(call.body.path).expanduser(), call.context.daemon.root)
     return list_checkouts(call)
 
 
-def _scripted(call: Call) -> OffersScripts:
+def _script_kind(call: Call) -> OffersScripts:
     kind = call.context.daemon.kinds.get(call.path["kind"])
     if not isinstance(kind, OffersScripts):
         raise NotFound(f"Runs of kind '{kind.name}' have no scripts.")
@@ -103,7 +103,7 @@ def _complete(call: Call, request: RunRequest, schema: dict[str, Any]) -> dict[s
     except RequestRefused:
         if request.recipe or request.config:
             raise
-        return default_values(schema)  # a kind that cannot do without something, such as a target
+        return default_values(schema)  # a kind with required settings, such as a target
 
 
 def _describe(name: str) -> Recipe:
@@ -121,19 +121,19 @@ def _describe(name: str) -> Recipe:
 class SettingKey(TypedDict):
     key: str  # "ppo.gamma"
     help: str
-    default: Any  # what would be used
+    default: Any  # the value without a change
     type: str
     choices: list[Any]
     limits: str
 
 
 def list_schema_keys(schema: dict[str, Any], defaults: dict[str, Any]) -> list[SettingKey]:
-    """In the order of the schema: {key, help, default, type, choices, limits}; `default` is what would be used."""
+    """Flattens a JSON schema to a list of keys such as `ppo.gamma`, in its order."""
     return _walk(schema, schema, defaults, "", MAX_DEPTH)
 
 
 def default_values(schema: dict[str, Any]) -> dict[str, Any]:
-    """What the schema itself says, for a kind that has no complete defaults."""
+    """Returns the defaults of a schema, for a kind without complete defaults."""
     properties = schema.get("properties", {})
     return {key: _resolved(schema, inner).get("default") for key, inner in properties.items()}
 
@@ -181,7 +181,7 @@ def _limits(schema: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _resolved(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """References into the schema's own definitions; what stands beside the reference goes before."""
+    """Resolves a `$ref` into the schema's definitions; keys beside the reference take precedence."""
     reference = schema.get("$ref", "")
     if not reference.startswith("#/$defs/"):
         return schema
@@ -190,7 +190,7 @@ def _resolved(root: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 ROUTES = (
-    Endpoint("GET", "/api/recipes", list_recipes, "what can be trained by name", response=RecipeList),
+    Endpoint("GET", "/api/recipes", list_recipes, "recipes", response=RecipeList),
     Endpoint("GET", "/api/kinds/{kind}/form", show_form, "schema, defaults and keys", FormQuery, response=Form),
     Endpoint("GET", CHECKOUTS, list_checkouts, "scripts of known checkouts", response=CheckoutList),
     Endpoint("POST", CHECKOUTS, add_checkout, "scan a checkout", body=CheckoutBody, response=CheckoutList),

@@ -1,4 +1,4 @@
-"""Requests before they become runs: checked, completed, read from YAML."""
+"""Requests before submission: validate, complete, parse from YAML."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from palaestra.web.resources.recipes import default_values
 from palaestra.web.responses import HttpError
 from palaestra.web.security.authentication import CREDENTIAL_KEY
 
-MAX_YAML_LENGTH = 1 << 17  # ten times the longest config; reading a mebibyte of it takes seconds
+MAX_YAML_LENGTH = 1 << 17  # ten times the longest config; parsing 1 MiB takes seconds
 
 
 class LimitsBody(Body):
-    memory: int = Field(default=0, ge=0, le=1 << 31, description="MB; a run that takes more is ended; 0: no limit")
-    log: int | None = Field(default=None, ge=1 << 12, le=1 << 30, description="bytes of output that are kept")
+    memory: int = Field(default=0, ge=0, le=1 << 31, description="MB; a run that exceeds it is stopped; 0: no limit")
+    log: int | None = Field(default=None, ge=1 << 12, le=1 << 30, description="maximum bytes of stored output")
     grace: float | None = Field(default=None, ge=0, le=86_400, description="seconds between a stop and the kill")
 
 
 class RunBody(Body):
-    """What may be asked: the same from browser, command line, Python and elsewhere."""
+    """The body of a submission, the same for browser, command line and Python."""
 
     kind: str = Field("native", max_length=80, description="worker kind")
-    recipe: str = Field("", max_length=200, description="by name; empty: the defaults")
-    config: dict[str, Any] = Field(default_factory=dict, description="settings laid over the recipe, nested")
-    name: str = Field("", max_length=200, description="empty: a nickname")
-    executor: str = Field("local", max_length=80, description="who places its processes")
-    nproc: int = Field(1, ge=1, le=4096, description="processes that train together")
-    priority: int = Field(0, ge=-1000, le=1000, description="higher goes first")
+    recipe: str = Field("", max_length=200, description="name; empty: the defaults")
+    config: dict[str, Any] = Field(default_factory=dict, description="settings that override the recipe, nested")
+    name: str = Field("", max_length=200, description="empty: a generated name")
+    executor: str = Field("local", max_length=80, description="what starts its processes")
+    nproc: int = Field(1, ge=1, le=4096, description="number of training processes")
+    priority: int = Field(0, ge=-1000, le=1000, description="higher starts first")
     limits: LimitsBody = LimitsBody()
     submitted_by: str = Field(
         "",
@@ -45,9 +45,7 @@ class RunBody(Body):
         description="empty: how the caller signed in",
         validation_alias=AliasChoices("submitted_by", "asked_by"),  # asked_by: the name until 0.1
     )
-    command: str = Field(
-        "", max_length=20_000, description="the command line that it came from; empty: one that does the same"
-    )
+    command: str = Field("", max_length=20_000, description="the command line of the request; empty: generated")
 
     def request(self, submitted_by: str) -> RunRequest:
         by = self.submitted_by or submitted_by
@@ -65,7 +63,7 @@ class CheckedRequest(TypedDict):
     errors: list[FieldError]
     config: dict[str, Any] | None  # complete; null when there are errors
     yaml: str
-    command: str  # the command line that would do the same
+    command: str  # the equivalent command line
 
 
 class ParsedRequest(TypedDict):
@@ -78,7 +76,7 @@ def sign_in_method(call: Call) -> str:
 
 
 def validate_request(call: Call) -> CheckedRequest:
-    """Never refused for its values: what is wrong is the answer."""
+    """Validates a request; errors are part of the response, not of its status."""
     body: RunBody = call.body
     request, kinds = body.request(sign_in_method(call)), call.context.daemon.kinds
     try:
@@ -88,7 +86,7 @@ def validate_request(call: Call) -> CheckedRequest:
         return {"errors": listed, "config": None, "yaml": "", "command": shell_command(kinds, request)}
     command = shell_command(kinds, prepared.request, prepared.config)
     kind, config = kinds.get(request.kind), prepared.config
-    if isinstance(kind, HasDynamicSchema):  # its config is what it made of the request; a form speaks of the request
+    if isinstance(kind, HasDynamicSchema):  # a form shows the settings of the request, not the resolved config
         config = {**default_values(kind.schema_of(prepared.request.config)), **prepared.request.config}
     return {"errors": [], "config": config, "yaml": dump_yaml(config), "command": command}
 
@@ -101,7 +99,7 @@ def parse_request(call: Call) -> ParsedRequest:
     if config is None:
         return {"config": {}}
     if not isinstance(config, dict):
-        message = "This YAML is no mapping of keys to values."
+        message = "The YAML is not a mapping of keys to values."
         raise HttpError(422, message, "For example: total_steps: 1000000", [FieldError("yaml", message)])
     return {"config": config}
 
@@ -111,7 +109,7 @@ ROUTES = (
         "POST",
         "/api/requests/check",
         validate_request,
-        "what is wrong with a request",
+        "validate a request",
         body=RunBody,
         response=CheckedRequest,
     ),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from palaestra.web.context import AppContext
 
 EVALUATION = "evaluate"  # the kind of a run that evaluates a checkpoint of another
-JOURNAL_BYTES = 1 << 16  # from its end: how the worker ended stands there
+JOURNAL_BYTES = 1 << 16  # the end contains the worker's exit
 FAILED = {RunState.FAILED, RunState.LOST}
 
 
@@ -49,7 +49,7 @@ class Run(TypedDict):
     summary: dict[str, float | None]
     tags: list[str]
     note: str
-    group: str  # equal for runs whose configs differ in nothing but the seed
+    group: str  # equal for runs whose configs differ only in the seed
     seed: int | None
     env: str | None
     priority: int
@@ -68,10 +68,10 @@ class OneRun(TypedDict):
 
 
 def describe_runs(context: AppContext, entries: Iterable[RunEntry]) -> list[Run]:
-    """Positions in the queue counted from 1."""
+    """Describes runs for the API."""
     positions = {entry.id: number for number, entry in enumerate(context.daemon.waiting(), start=1)}
-    lanes = " ".join(path.name for path in all_frame_buffers())
-    return [_describe(context, entry, positions.get(entry.id), is_live=entry.id in lanes) for entry in entries]
+    frame_buffers = " ".join(path.name for path in all_frame_buffers())
+    return [_describe(context, entry, positions.get(entry.id), is_live=entry.id in frame_buffers) for entry in entries]
 
 
 def describe_run(context: AppContext, entry: RunEntry) -> Run:
@@ -117,9 +117,9 @@ def _describe(context: AppContext, entry: RunEntry, position: int | None, *, is_
 
 
 def _progress(record: RunRecord) -> float | None:
-    """By steps; an evaluation by its episodes. None when it has no end.
+    """Returns progress by steps, or by episodes for an evaluation; None for a run without end.
 
-    A finished run is complete: scripts count their last step from 0, or end with the last whole rollout.
+    A finished run is 1.0: scripts count their last step from 0, or end after the last whole rollout.
     """
     done, total = float(record.agent_step), float(record.total_steps)
     if record.kind == EVALUATION:
@@ -151,7 +151,7 @@ class RunDetail(TypedDict):
 
 
 def describe_details(context: AppContext, entry: RunEntry) -> RunDetail:
-    """What cannot be read of a damaged run is null; the rest is shown."""
+    """Describes one run in detail. Unreadable files of a damaged run become null."""
     directory = context.daemon.directory(entry.id)
     request = _read(lambda: vars(read_request(directory)))
     config = _read(lambda: read_config(directory))
@@ -168,7 +168,7 @@ def describe_details(context: AppContext, entry: RunEntry) -> RunDetail:
 
 
 def _command(context: AppContext, request: dict[str, Any] | None, config: dict[str, Any] | None) -> str:
-    """Starts such a run once more, under a new name: the run's own is taken."""
+    """Returns the command that starts the same run under a new name."""
     if request is None:
         return ""
     return shell_command(context.daemon.kinds, replace(RunRequest(**request), name=""), config)

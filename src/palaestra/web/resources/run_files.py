@@ -1,4 +1,4 @@
-"""Whatever else a run left behind. Anybody may have written it, so it is only ever saved, never shown."""
+"""Files of a run: artifacts, videos and replays. Artifacts are untrusted and are only sent as attachments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_videos(call: Call) -> VideoList:
 
 
 def send_video(call: Call) -> Response:
-    """In ranges, so that a browser can jump to any second of it."""
+    """Sends a video with range requests, so that a browser can seek."""
     return StoredFileResponse(
         open_listed(call.directory().videos, call.path["name"], VIDEO_ENDING), call.request, VIDEO_MEDIA
     )
@@ -54,27 +54,27 @@ def list_replays(call: Call) -> ReplayList:
 
 
 def send_replay(call: Call) -> Response:
-    """As it lies there: JSON in gzip. A page unpacks it with limits of its own."""
+    """Sends a replay as stored: JSON in gzip, which the page unpacks with its own limits."""
     file = open_listed(call.directory().replays, call.path["name"], SUFFIX)
     return StoredFileResponse(file, call.request, REPLAY_MEDIA, attachment(file.name))
 
 
 ROUTES = (
-    Endpoint("GET", "/api/runs/{id}/artifacts", list_artifacts, "artefacts of a run", response=ArtifactList),
+    Endpoint("GET", "/api/runs/{id}/artifacts", list_artifacts, "artifacts of a run", response=ArtifactList),
     Endpoint(
         "GET",
         "/api/runs/{id}/artifacts/{name}",
         send_artifact,
-        "one artefact, to save",
+        "one artifact, as an attachment",
         media=ARTIFACT_MEDIA,
         errors=(416,),
     ),
-    Endpoint("GET", "/api/runs/{id}/videos", list_videos, "films of a run", response=VideoList),
+    Endpoint("GET", "/api/runs/{id}/videos", list_videos, "videos of a run", response=VideoList),
     Endpoint(
         "GET",
         "/api/runs/{id}/videos/{name}",
         send_video,
-        "one film; Range is honoured",
+        "one video; supports Range",
         media=VIDEO_MEDIA,
         errors=(416,),
     ),

@@ -1,4 +1,4 @@
-"""The list of runs: filtered, sorted, a page at a time; one by one, or seeds of one configuration together."""
+"""The list of runs: filtered, sorted and paged, singly or grouped by configuration (several seeds)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_LISTED = 1000
 MAX_FILTERS = 16
 MAX_IDS = 200
-MIN_NAME_LENGTH = 3  # of a group, taken from what its runs' names begin with
+MIN_NAME_LENGTH = 3  # of a group: the common prefix of its runs' names
 LOWEST = float("-inf")
 
 Sorting = Literal["created", "name", "return", "score", "state"]
@@ -32,20 +32,20 @@ Sorting = Literal["created", "name", "return", "score", "state"]
 
 class ListQuery(Query):
     state: tuple[RunState, ...] = Field((), max_length=MAX_FILTERS, description="only runs in one of these states")
-    search: str = Field("", max_length=200, description="only runs with this in name, id, recipe, environment or tag")
+    search: str = Field("", max_length=200, description="substring of name, id, recipe, environment or tag")
     tag: tuple[str, ...] = Field((), max_length=MAX_FILTERS, description="only runs with all of these tags")
     kind: str = Field("", max_length=80, description="only runs of this kind")
     group: str = Field("", max_length=200, description="only runs of this `group`")
     run: tuple[str, ...] = Field((), max_length=MAX_IDS, description="only these runs, by id; may be repeated")
-    sort: Sorting = Field("created", description="by what")
-    order: Literal["asc", "desc"] = Field("desc", description="which way")
-    limit: int = Field(100, ge=1, le=MAX_LISTED, description="how many")
-    offset: int = Field(0, ge=0, le=1 << 31, description="how many to pass over")
+    sort: Sorting = Field("created", description="sort key")
+    order: Literal["asc", "desc"] = Field("desc", description="ascending or descending")
+    limit: int = Field(100, ge=1, le=MAX_LISTED, description="number of runs")
+    offset: int = Field(0, ge=0, le=1 << 31, description="number of runs to skip")
 
 
 class RunPage(TypedDict):
     runs: list[Run]
-    total: int  # that fit the filter
+    total: int  # that match the filter
     sequence: int  # follow events from here
     boot: str
 
@@ -54,18 +54,18 @@ class Spread(TypedDict):
     mean: float
     low: float
     high: float
-    count: int  # runs that have such a figure
+    count: int  # runs with a value
 
 
 class RunGroup(TypedDict):
-    """Runs whose configs differ in nothing but the seed. The figures are of all of them that fit the filter."""
+    """Runs whose configs differ only in the seed; statistics are over those that match the filter."""
 
     key: str
     name: str
     first: Run  # in the order of the list
     ids: list[str]
-    seed_count: int  # different seeds; fewer than runs where one was used twice
-    states: dict[str, int]  # state to runs
+    seed_count: int  # distinct seeds
+    states: dict[str, int]  # number of runs by state
     returns: Spread | None
     scores: Spread | None
 
@@ -80,16 +80,16 @@ class RunGroupPage(TypedDict):
 
 def list_runs(call: Call) -> RunPage:
     wanted: ListQuery = call.query
-    number = call.context.daemon.events.sequence  # before the list: whoever follows from here misses nothing
+    sequence = call.context.daemon.events.sequence  # read before the list, so that a follower misses no event
     found = find_runs(call.context, wanted)
     page = describe_runs(call.context, found[wanted.offset : wanted.offset + wanted.limit])
-    return {"runs": page, "total": len(found), "sequence": number, "boot": call.context.run_facts.boot}
+    return {"runs": page, "total": len(found), "sequence": sequence, "boot": call.context.run_facts.boot}
 
 
 def list_groups(call: Call) -> RunGroupPage:
-    """Groups stand where the first of their runs would; a run without a configuration is a group of its own."""
+    """Lists groups in the order of their first runs; a run without a config is its own group."""
     wanted: ListQuery = call.query
-    number = call.context.daemon.events.sequence
+    sequence = call.context.daemon.events.sequence
     found = find_runs(call.context, wanted)
     groups: dict[str, list[RunEntry]] = {}
     for entry in found:
@@ -99,15 +99,15 @@ def list_groups(call: Call) -> RunGroupPage:
         "groups": [describe_group(call.context, key, members) for key, members in page],
         "total": len(groups),
         "run_total": len(found),
-        "sequence": number,
+        "sequence": sequence,
         "boot": call.context.run_facts.boot,
     }
 
 
 def find_runs(context: AppContext, wanted: ListQuery) -> list[RunEntry]:
-    """All that fit, in order."""
+    """Returns all matching runs, sorted."""
     found = [entry for entry in context.daemon.runs() if _is_wanted(context, entry, wanted)]
-    found.sort(key=lambda entry: _rank(entry, wanted.sort), reverse=wanted.order == "desc")
+    found.sort(key=lambda entry: _sort_key(entry, wanted.sort), reverse=wanted.order == "desc")
     return found
 
 
@@ -127,7 +127,7 @@ def describe_group(context: AppContext, key: str, members: Sequence[RunEntry]) -
 
 
 def group_name(names: Sequence[str], otherwise: str) -> str:
-    """What all the names begin with, without a number at its end."""
+    """Returns the common prefix of the names without a trailing number."""
     if len(names) == 1:
         return names[0]
     start = commonprefix(names).rstrip("-_. 0123456789")  # noqa: RUF071  names, not paths
@@ -135,7 +135,7 @@ def group_name(names: Sequence[str], otherwise: str) -> str:
 
 
 def spread_of(values: Iterable[float | None]) -> Spread | None:
-    """Of the values that are there; None where there is none."""
+    """Returns mean, minimum and maximum of the finite values; None without values."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
         return None
@@ -145,7 +145,7 @@ def spread_of(values: Iterable[float | None]) -> Spread | None:
 def _group_of(context: AppContext, entry: RunEntry) -> str:
     try:
         return context.run_facts.facts(context.daemon.directory(entry.id)).group or entry.id
-    except (NotFound, DamagedFile):  # removed meanwhile
+    except (NotFound, DamagedFile):  # removed since
         return entry.id
 
 
@@ -163,7 +163,7 @@ def _is_wanted(context: AppContext, entry: RunEntry, wanted: ListQuery) -> bool:
         return True
     try:
         directory = context.daemon.directory(entry.id)
-    except (NotFound, DamagedFile):  # removed meanwhile
+    except (NotFound, DamagedFile):  # removed since
         return False
     tags = context.run_facts.annotations(directory).tags
     words = (record.name, record.id, record.recipe, context.run_facts.facts(directory).env or "", *tags)
@@ -171,8 +171,8 @@ def _is_wanted(context: AppContext, entry: RunEntry, wanted: ListQuery) -> bool:
     return set(wanted.tag) <= set(tags) and any(text in word.casefold() for word in words)
 
 
-def _rank(entry: RunEntry, sort: Sorting) -> tuple[Any, str]:
-    """The id last, so that equal ones always stand in the same order; runs without a number are the lowest."""
+def _sort_key(entry: RunEntry, sort: Sorting) -> tuple[Any, str]:
+    """Sort key with the id last, for a stable order; runs without a value come lowest."""
     record = entry.record
     first: Any = {
         "created": record.id,

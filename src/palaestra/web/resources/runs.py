@@ -1,4 +1,4 @@
-"""Runs: listed, shown, asked for, changed, ended."""
+"""Runs: show, submit, change, stop, evaluate, compare and remove."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from palaestra.runs.documents import Difference
     from palaestra.web.context import AppContext
 
-WRITING, QUEUING = (409, 507), (409, 503, 507)  # what else these may be refused with
+WRITING, QUEUING = (409, 507), (409, 503, 507)  # additional error statuses
 
 
 class ChangeBody(Body):
-    tags: list[str] | None = Field(None, max_length=100, description="all tags from now on")
+    tags: list[str] | None = Field(None, max_length=100, description="all tags, replacing the present ones")
     note: str | None = Field(None, max_length=LONGEST_NOTE, description="free text")
     priority: int | None = Field(
-        None, ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="of a run that waits; higher goes first"
+        None, ge=-MAX_PRIORITY, le=MAX_PRIORITY, description="of a queued run; higher starts first"
     )
 
 
 class CloneBody(Body):
-    name: str = Field("", max_length=200, description="of the new run; empty: a nickname")
-    config: dict[str, Any] = Field(default_factory=dict, description="settings laid over, nested")
+    name: str = Field("", max_length=200, description="of the new run; empty: a generated name")
+    config: dict[str, Any] = Field(default_factory=dict, description="settings to override, nested")
 
 
 class StopBody(Body):
-    grace_seconds: float | None = Field(None, ge=0, le=86_400, description="then its processes are killed")
+    grace_seconds: float | None = Field(None, ge=0, le=86_400, description="before its processes are killed")
 
 
 class EvaluateBody(Body):
@@ -50,7 +50,7 @@ class EvaluateBody(Body):
     video: bool = False
     replays: bool = Field(default=False, description="record each episode, where the environment can be replayed")
     deterministic: bool | None = None
-    seed: int | None = Field(None, ge=0, lt=1 << 32, description="of the first episode; null: as the suite has it")
+    seed: int | None = Field(None, ge=0, lt=1 << 32, description="of the first episode; null: that of the suite")
     overrides: dict[str, Any] = Field(default_factory=dict, description="settings of the environment")
     name: str = Field("", max_length=200)
 
@@ -95,9 +95,9 @@ def retry_run(call: Call) -> OneRun:
 def clone_run(call: Call) -> OneRun:
     body: CloneBody = call.body
     source = call.entry()
-    asked = read_request(call.directory()).config
-    laid_over = merge(None, asked, body.config)
-    entry = call.context.daemon.clone(source.id, body.name, laid_over, submitted_by=sign_in_method(call))
+    original = read_request(call.directory()).config
+    config = merge(None, original, body.config)
+    entry = call.context.daemon.clone(source.id, body.name, config, submitted_by=sign_in_method(call))
     return _with_parent(call.context, entry, source.id)
 
 
@@ -109,7 +109,7 @@ def evaluate_run(call: Call) -> OneRun:
     body: EvaluateBody = call.body
     source = call.entry()
     config: dict[str, Any] = {"target": f"{source.id}:{body.selector}", "repeat": body.repeat, "video": body.video}
-    said = {
+    options = {
         "suite": body.suite or None,
         "replays": body.replays or None,
         "seed": body.seed,
@@ -117,9 +117,9 @@ def evaluate_run(call: Call) -> OneRun:
         "deterministic": body.deterministic,
         "env": body.overrides or None,
     }
-    config |= {key: value for key, value in said.items() if value is not None}
-    shown = f"{source.record.name}:{body.selector}"  # a name says more than the id in `target`
-    request = RunRequest("evaluate", shown, config, body.name, sign_in_method(call))
+    config |= {key: value for key, value in options.items() if value is not None}
+    label = f"{source.record.name}:{body.selector}"  # more readable than the id in `target`
+    request = RunRequest("evaluate", label, config, body.name, sign_in_method(call))
     return _with_parent(call.context, call.context.daemon.submit(request), source.id)
 
 
@@ -154,11 +154,11 @@ class ConfigDifferences(TypedDict):
 def show_differences(call: Call) -> ConfigDifferences:
     here, there = call.directory(), call.context.daemon.directory(call.query.other)
     found = diff_configs(read_config(here), read_config(there))
-    return {"here": here.id, "there": there.id, "differences": [_plain(one) for one in found]}
+    return {"here": here.id, "there": there.id, "differences": [_describe_difference(one) for one in found]}
 
 
-def _plain(one: Difference) -> ConfigDifference:
-    """`only` tells a key that one of them lacks from one that is null."""
+def _describe_difference(one: Difference) -> ConfigDifference:
+    """Describes a difference; `only` distinguishes a missing key from null."""
     only: Literal["here", "there", ""] = "there" if one.old is ABSENT else "here" if one.new is ABSENT else ""
     here, there = (None if value is ABSENT else value for value in (one.old, one.new))
     return {"key": one.key_path, "here": here, "there": there, "only": only}
@@ -166,7 +166,7 @@ def _plain(one: Difference) -> ConfigDifference:
 
 ROUTES = (
     Endpoint(
-        "POST", "/api/runs", submit_run, "ask for a run", body=RunBody, response=OneRun, status=201, errors=QUEUING
+        "POST", "/api/runs", submit_run, "submit a run", body=RunBody, response=OneRun, status=201, errors=QUEUING
     ),
     Endpoint(
         "POST",
@@ -182,7 +182,7 @@ ROUTES = (
         "PATCH",
         "/api/runs/{id}",
         change_run,
-        "tags, note and place in the queue",
+        "change tags, note and priority",
         body=ChangeBody,
         response=OneRun,
         errors=(409, 507),
@@ -192,18 +192,25 @@ ROUTES = (
         "POST",
         "/api/runs/{id}/stop",
         stop_run,
-        "gently, then its whole tree",
+        "stop a run, and kill its process tree after a grace period",
         body=StopBody,
         is_body_optional=True,
         response=OneRun,
         errors=(409, 507),
     ),
-    Endpoint("POST", "/api/runs/{id}/cancel", cancel_run, "out of the queue, or stop", response=OneRun, errors=WRITING),
+    Endpoint(
+        "POST",
+        "/api/runs/{id}/cancel",
+        cancel_run,
+        "remove a run from the queue, or stop it",
+        response=OneRun,
+        errors=WRITING,
+    ),
     Endpoint(
         "POST",
         "/api/runs/{id}/retry",
         retry_run,
-        "go on with a run that is over",
+        "continue a run that is over",
         response=OneRun,
         errors=QUEUING,
     ),
@@ -211,7 +218,7 @@ ROUTES = (
         "POST",
         "/api/runs/{id}/clone",
         clone_run,
-        "the same request as a new run",
+        "submit the same request as a new run",
         body=CloneBody,
         is_body_optional=True,
         response=OneRun,
@@ -222,7 +229,7 @@ ROUTES = (
         "POST",
         "/api/runs/{id}/evaluate",
         evaluate_run,
-        "judge one of its checkpoints",
+        "evaluate a checkpoint",
         body=EvaluateBody,
         is_body_optional=True,
         response=OneRun,
@@ -233,7 +240,7 @@ ROUTES = (
         "GET",
         "/api/runs/{id}/diff",
         show_differences,
-        "what another run was configured differently in",
+        "differences to the config of another run",
         DiffQuery,
         response=ConfigDifferences,
         errors=(409,),

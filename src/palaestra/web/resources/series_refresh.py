@@ -1,4 +1,4 @@
-"""The cache of curves that a daemon keeps, and the thread that fills it before anybody asks."""
+"""Fills the daemon's cache of metric series in a background thread, before the page requests them."""
 
 from __future__ import annotations
 
@@ -24,56 +24,56 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SERVICE = "series"
-LOOK_SECONDS = 5.0
-LEAVE_SECONDS = 0.5
+INTERVAL_SECONDS = 5.0
+JOIN_SECONDS = 0.5
 LOWEST_PRIORITY = 19
 
 
 def series_cache(context: AppContext) -> CurveCache:
     cache = context.services.get(SERVICE)
     if cache is None:
-        cache = context.services.setdefault(SERVICE, CurveCache(cache_place(context.daemon)))
+        cache = context.services.setdefault(SERVICE, CurveCache(cache_directory(context.daemon)))
     assert isinstance(cache, CurveCache)
     return cache
 
 
-def cache_place(daemon: Daemon) -> Path:
+def cache_directory(daemon: Daemon) -> Path:
     return DaemonDirectory(daemon.root).series
 
 
 @contextlib.asynccontextmanager
 async def series_lifespan(context: AppContext) -> AsyncIterator[None]:
-    keeper = SeriesRefresher(context.daemon, series_cache(context))
-    thread = threading.Thread(target=keeper.run, name="palaestra-series", daemon=True)
+    refresher = SeriesRefresher(context.daemon, series_cache(context))
+    thread = threading.Thread(target=refresher.run, name="palaestra-series", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        keeper.stop()
-        await asyncio.to_thread(thread.join, LEAVE_SECONDS)  # a long run half laid out is begun anew by the next daemon
+        refresher.stop()
+        await asyncio.to_thread(thread.join, JOIN_SECONDS)  # the next daemon starts an unfinished run again
 
 
 class SeriesRefresher:
-    """Lays out the curves of runs that changed, newest first, one after another, when the machine has time for it."""
+    """Caches the series of changed runs, newest first, at the lowest priority."""
 
     def __init__(self, daemon: Daemon, cache: CurveCache) -> None:
         self._daemon = daemon
         self._cache = cache
         self._is_stopping = threading.Event()
-        self._done: dict[str, object] = {}  # run -> what was known of it when it was last looked at
+        self._done: dict[str, object] = {}  # run -> its version when it was cached
 
     def run(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):  # only where threads have priorities of their own
+        with contextlib.suppress(OSError, AttributeError):  # only where threads have priorities
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
-        self._forget_removed()
+        self._remove_stale()
         while not self._is_stopping.is_set():
-            self.look()
-            self._is_stopping.wait(LOOK_SECONDS)
+            self.refresh_changed()
+            self._is_stopping.wait(INTERVAL_SECONDS)
 
     def stop(self) -> None:
         self._is_stopping.set()
 
-    def look(self) -> None:
+    def refresh_changed(self) -> None:
         entries = self._daemon.runs()
         for gone in self._done.keys() - {entry.id for entry in entries}:
             self._cache.remove(gone)
@@ -81,29 +81,29 @@ class SeriesRefresher:
         for entry in entries:
             if self._is_stopping.is_set():
                 return
-            if self._done.get(entry.id) != _mark(entry):
+            if self._done.get(entry.id) != _version(entry):
                 self._refresh(entry)
 
     def _refresh(self, entry: RunEntry) -> None:
-        """A run without metrics, or with damaged ones, is left to whoever asks for them."""
-        self._done[entry.id] = _mark(entry)
+        """Caches a run; errors are reported when its series are requested."""
+        self._done[entry.id] = _version(entry)
         try:
             self._cache.refresh(self._daemon.directory(entry.id))
         except PalaestraError as error:
-            logger.debug("no curves of %s: %s", entry.id, error)
+            logger.debug("no series of %s: %s", entry.id, error)
         except OSError as error:
-            logger.debug("no room for the curves of %s: %s", entry.id, error)
+            logger.debug("cannot cache the series of %s: %s", entry.id, error)
 
-    def _forget_removed(self) -> None:
-        """What an earlier daemon laid out of runs that are gone."""
+    def _remove_stale(self) -> None:
+        """Removes cached series of runs that no longer exist."""
         known = {entry.id for entry in self._daemon.runs()}
         with contextlib.suppress(OSError):
-            for path in cache_place(self._daemon).iterdir():
+            for path in cache_directory(self._daemon).iterdir():
                 if path.name not in known:
                     self._cache.remove(path.name)
 
 
-def _mark(entry: RunEntry) -> object:
-    """Changes whenever the run says something new of itself."""
+def _version(entry: RunEntry) -> object:
+    """Returns a value that changes with every status update of the run."""
     record = entry.record
     return (record.state, record.updated_at, record.agent_step)

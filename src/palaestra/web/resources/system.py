@@ -1,4 +1,4 @@
-"""The machine and the daemon: cores, memory, slots, disk, who places runs."""
+"""The machine and the daemon: cores, memory, slots, disk, executors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class System(Load):
 
 
 def describe_load(context: AppContext) -> Load:
-    """The part that changes from second to second."""
+    """Returns the values that change from second to second."""
     memory, slots = psutil.virtual_memory(), context.daemon.slots()
     return {
         "load": list(os.getloadavg()),
@@ -117,7 +117,7 @@ def show_system(call: Call) -> System:
 
 @cache
 def _hardware() -> dict[str, Any]:
-    """Asked once: finding graphics cards starts a program."""
+    """Cached: finding GPUs starts a process."""
     return describe_hardware()
 
 

@@ -1,4 +1,4 @@
-"""What came with an upload: a sidecar that holds, and weights that are the ones it speaks of."""
+"""Verifies an uploaded checkpoint: its sidecar, and that the weights match it."""
 
 from __future__ import annotations
 
@@ -29,62 +29,64 @@ if TYPE_CHECKING:
 
 WANTED = "A checkpoint is model_NNNN.yaml with its model_NNNN.safetensors."
 PIECE = 1 << 20
-CLOSING_LINE = re.compile(rb"^# sha256:[0-9a-f]{64}\n", re.MULTILINE)  # of a sidecar
+CHECKSUM_LINE = re.compile(rb"^# sha256:[0-9a-f]{64}\n", re.MULTILINE)  # of a sidecar
 
 
 @dataclass(frozen=True)
 class VerifiedUpload:
-    checkpoint: Checkpoint  # describes the weights and nothing else
+    """A checkpoint whose weights match its sidecar."""
+
+    checkpoint: Checkpoint  # of the weights only
     weights: Path
 
 
-def unpack(stream: IO[bytes], work_directory: Path, most_bytes: int) -> VerifiedUpload:
-    """From a zip. Everything in it must belong to the one checkpoint; pickles are refused for what they are."""
+def unpack(stream: IO[bytes], work_directory: Path, max_bytes: int) -> VerifiedUpload:
+    """Unpacks a zip that contains exactly one checkpoint. Pickles are refused."""
     _refuse_pickle(stream)
     with open_archive(stream) as archive:  # type: ignore[arg-type]
-        entries = validate_entries(archive, most_bytes)
+        entries = validate_entries(archive, max_bytes)
         sidecars = [name for name in entries if epoch_of_sidecar(name) is not None]
         if len(sidecars) != 1:
-            raise RefusedFile(f"refused: the archive has {len(sidecars)} checkpoints in it.", WANTED)
+            raise RefusedFile(f"refused: the archive contains {len(sidecars)} checkpoints (must be 1).", WANTED)
         epoch = epoch_of_sidecar(sidecars[0])
         assert epoch is not None
-        anonymous = next((name for name in entries if name not in {sidecars[0], model_name(epoch)}), None)
-        if anonymous is not None:
-            raise _stranger(anonymous, b"".join(_first(read_pieces(archive, entries[anonymous]))))
+        unexpected = next((name for name in entries if name not in {sidecars[0], model_name(epoch)}), None)
+        if unexpected is not None:
+            raise _unexpected_entry(unexpected, b"".join(_first(read_pieces(archive, entries[unexpected]))))
         if model_name(epoch) not in entries:
             raise RefusedFile(f"refused: {model_name(epoch)} is not in the archive.", WANTED)
-        raw = _whole(read_pieces(archive, entries[sidecars[0]]))
-        checkpoint = _described(raw, sidecars[0])
+        raw = _read_all(read_pieces(archive, entries[sidecars[0]]))
+        checkpoint = _read_sidecar(raw, sidecars[0])
         if checkpoint.epoch != epoch:
-            raise RefusedFile(f"refused: {sidecars[0]} speaks of epoch {checkpoint.epoch}.", WANTED)
-        return _verified(checkpoint, read_pieces(archive, entries[model_name(epoch)]), work_directory)
+            raise RefusedFile(f"refused: {sidecars[0]} describes epoch {checkpoint.epoch}.", WANTED)
+        return _verify_weights(checkpoint, read_pieces(archive, entries[model_name(epoch)]), work_directory)
 
 
 def unpack_concatenated(stream: IO[bytes], work_directory: Path) -> VerifiedUpload:
-    """From a sidecar with its weights right behind it, which a page can send without packing anything."""
+    """Unpacks a sidecar followed by its weights, which a page can send without making a zip."""
     _refuse_pickle(stream)
-    beginning = stream.read(MAX_SIDECAR_BYTES)
-    end = CLOSING_LINE.search(beginning)
+    head = stream.read(MAX_SIDECAR_BYTES)
+    end = CHECKSUM_LINE.search(head)
     if end is None:
-        raise RefusedFile("refused: it does not begin with the sidecar of a checkpoint.", WANTED)
-    checkpoint = _described(beginning[: end.end()], "the sidecar")
+        raise RefusedFile("refused: the upload does not start with the sidecar of a checkpoint.", WANTED)
+    checkpoint = _read_sidecar(head[: end.end()], "the sidecar")
     stream.seek(end.end())
-    return _verified(checkpoint, iter(lambda: stream.read(PIECE), b""), work_directory)
+    return _verify_weights(checkpoint, iter(lambda: stream.read(PIECE), b""), work_directory)
 
 
-def _described(raw: bytes, source: str) -> Checkpoint:
+def _read_sidecar(raw: bytes, source: str) -> Checkpoint:
     checkpoint = without_trainer_state(decode(raw, source))
     _refuse_modules(checkpoint, source)
     return checkpoint
 
 
 def _refuse_modules(checkpoint: Checkpoint, source: str) -> None:
-    """Whatever lies in the store counts as made here, and is imported without asking. So it is asked now."""
+    """Refuses checkpoints that name a module: checkpoints in the runs directory are trusted and import theirs."""
     try:
         policy, env = PolicyConfig.model_validate(checkpoint.policy), EnvConfig.model_validate(checkpoint.env)
         decode_interface(checkpoint.interface)
     except (ValidationError, DamagedFile, KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(f"refused: {source} describes no policy and environment of ours.") from error
+        raise DamagedFile(f"refused: {source} contains no valid policy and environment.") from error
     named = policy.module or (env.id if ":" in env.id else "")
     if named:
         raise RefusedFile(
@@ -93,8 +95,8 @@ def _refuse_modules(checkpoint: Checkpoint, source: str) -> None:
         )
 
 
-def _verified(checkpoint: Checkpoint, pieces: Iterable[bytes], work_directory: Path) -> VerifiedUpload:
-    """Size, checksum and header, before anybody calls it a checkpoint."""
+def _verify_weights(checkpoint: Checkpoint, pieces: Iterable[bytes], work_directory: Path) -> VerifiedUpload:
+    """Writes the weights and checks size, checksum and header."""
     name = model_name(checkpoint.epoch)
     expected, digest, size, path = checkpoint.files[name], hashlib.sha256(), 0, work_directory / name
     with open(path, "xb", opener=_private) as target:
@@ -108,15 +110,15 @@ def _verified(checkpoint: Checkpoint, pieces: Iterable[bytes], work_directory: P
         os.fsync(target.fileno())
     if size != expected["size"]:
         raise DamagedFile(
-            f"refused: {name} has not the {expected['size']} bytes that {sidecar_name(checkpoint.epoch)} says."
+            f"refused: {name} does not have the {expected['size']} bytes in {sidecar_name(checkpoint.epoch)}."
         )
     if digest.hexdigest() != expected["sha256"]:
-        raise DamagedFile(f"refused: {name} is not the file that was saved (sha256 differs).", "Upload it again.")
+        raise DamagedFile(f"refused: {name} does not match its checksum (sha256).", "Upload it again.")
     with path.open("rb") as written:
-        beginning = written.read(LENGTH_BYTES + MAX_HEADER_BYTES)
-    if sniff(beginning, size) is ForeignKind.PICKLE:
+        head = written.read(LENGTH_BYTES + MAX_HEADER_BYTES)
+    if sniff(head, size) is ForeignKind.PICKLE:
         raise pickle_refused()
-    read_header(beginning, size, name)
+    read_header(head, size, name)
     return VerifiedUpload(checkpoint, path)
 
 
@@ -128,18 +130,18 @@ def _refuse_pickle(stream: IO[bytes]) -> None:
     stream.seek(0)
 
 
-def _stranger(name: str, beginning: bytes) -> RefusedFile:
-    if name == "data.pkl" or sniff(beginning, len(beginning)) is ForeignKind.PICKLE:  # torch.save makes such zips
+def _unexpected_entry(name: str, head: bytes) -> RefusedFile:
+    if name == "data.pkl" or sniff(head, len(head)) is ForeignKind.PICKLE:  # torch.save makes such zips
         return pickle_refused()
     return RefusedFile(f"refused entry {name[:200]!r}: it does not belong to the checkpoint.", WANTED)
 
 
-def _whole(pieces: Iterator[bytes]) -> bytes:
+def _read_all(pieces: Iterator[bytes]) -> bytes:
     content = b""
     for piece in pieces:
         content += piece
         if len(content) > MAX_SIDECAR_BYTES:
-            raise RefusedFile(f"refused: a sidecar has at most {MAX_SIDECAR_BYTES} bytes.")
+            raise RefusedFile(f"refused: the sidecar is larger than {MAX_SIDECAR_BYTES} bytes.")
     return content
 
 

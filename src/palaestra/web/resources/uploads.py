@@ -1,7 +1,7 @@
-"""A checkpoint from elsewhere, taken into the store as a run of its own, after everything in it was verified.
+"""Uploads a checkpoint, verifies it and stores it as a new run.
 
-As a run it needs no rules of its own: it is listed, inspected, evaluated, downloaded and removed like any other, and
-its journal says where it came from.
+The run is finished from the start. It is listed, inspected, evaluated, downloaded and removed like any other, and its
+request names the origin.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 30
 ZIP, PLAIN = "application/zip", "application/octet-stream"
-AT_ONCE = 2  # uploads; each may take a gibibyte of disk
-NOTICE_SECONDS = 5.0  # in which the daemon sees a run that it did not make itself
+MAX_UPLOADS = 2  # at the same time; each may take 1 GiB of disk
+LISTED_SECONDS = 5.0  # until the daemon lists a run that it did not create itself
 SERVICE = "uploads"
 RECIPE = "upload"
 
 
 class UploadQuery(Query):
-    name: str = Field("", max_length=100, description="of the run that holds it; default: a nickname")
+    name: str = Field("", max_length=100, description="of the new run; default: a generated name")
 
 
 class UploadedCheckpoint(TypedDict):
@@ -59,34 +59,34 @@ class UploadedCheckpoint(TypedDict):
 
 
 @dataclass
-class Desk:
-    busy: int = 0
+class UploadCount:
+    active: int = 0
 
 
 async def upload_checkpoint(call: Call) -> UploadedCheckpoint:
-    """The body goes to the disk as it comes; nothing of it is believed before all of it is there."""
-    desk: Desk = call.context.services.setdefault(SERVICE, Desk())
-    if desk.busy >= AT_ONCE:
-        raise HttpError(503, f"{AT_ONCE} uploads are under way already.", "Try again when one has ended.")
-    desk.busy += 1
+    """Writes the body to disk as it arrives, then verifies it."""
+    count: UploadCount = call.context.services.setdefault(SERVICE, UploadCount())
+    if count.active >= MAX_UPLOADS:
+        raise HttpError(503, f"{MAX_UPLOADS} uploads are running (the maximum).", "Try again later.")
+    count.active += 1
     try:
         with (
             _as_store_errors(),
-            _workshop(call.context) as work_directory,
+            _work_directory(call.context) as work_directory,
             tempfile.TemporaryFile(dir=work_directory) as stream,
         ):
             async for piece in limited_stream(call.request, MAX_BYTES):
                 await run_in_threadpool(stream.write, piece)
-            return await run_in_threadpool(_take_in, call, stream, work_directory)
+            return await run_in_threadpool(_accept, call, stream, work_directory)
     finally:
-        desk.busy -= 1
+        count.active -= 1
 
 
-def _take_in(call: Call, stream: IO[bytes], work_directory: Path) -> UploadedCheckpoint:
+def _accept(call: Call, stream: IO[bytes], work_directory: Path) -> UploadedCheckpoint:
     is_zip = call.request.headers["content-type"].partition(";")[0].strip().lower() == ZIP
     upload = unpack(stream, work_directory, MAX_BYTES) if is_zip else unpack_concatenated(stream, work_directory)
     directory = create_uploaded_run(RunStore(call.context.daemon.root), upload, call.query.name)
-    _await_notice(call.context, directory)
+    _wait_until_listed(call.context, directory)
     return {
         "target": f"{directory.id}:{upload.checkpoint.epoch}",
         "run": directory.id,
@@ -94,9 +94,9 @@ def _take_in(call: Call, stream: IO[bytes], work_directory: Path) -> UploadedChe
     }
 
 
-def _await_notice(context: AppContext, directory: RunDirectory) -> None:
-    """Whoever uploads wants to use it at once."""
-    deadline = time.monotonic() + NOTICE_SECONDS
+def _wait_until_listed(context: AppContext, directory: RunDirectory) -> None:
+    """Waits until the daemon lists the run, so that the client can use it at once."""
+    deadline = time.monotonic() + LISTED_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(NotFound):
             context.daemon.get(directory.id)
@@ -105,18 +105,18 @@ def _await_notice(context: AppContext, directory: RunDirectory) -> None:
 
 
 @contextlib.contextmanager
-def _workshop(context: AppContext) -> Iterator[Path]:
-    """On the disk of the store, so that what is accepted is moved, not copied."""
-    place = DaemonDirectory(context.daemon.root).path / "uploads"
-    place.mkdir(mode=0o700, exist_ok=True)
-    _sweep(place)
-    with tempfile.TemporaryDirectory(dir=place, prefix=f"{os.getpid()}-") as work_directory:
+def _work_directory(context: AppContext) -> Iterator[Path]:
+    """Creates a directory on the disk of the runs, so that an accepted file is moved, not copied."""
+    directory = DaemonDirectory(context.daemon.root).path / "uploads"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    _sweep(directory)
+    with tempfile.TemporaryDirectory(dir=directory, prefix=f"{os.getpid()}-") as work_directory:
         yield DaemonDirectory(context.daemon.root).path.joinpath("uploads", work_directory)
 
 
-def _sweep(place: Path) -> None:
-    """What a daemon that was killed left half uploaded. There is only one daemon, and it is this process."""
-    for path in place.iterdir():
+def _sweep(directory: Path) -> None:
+    """Removes partial uploads of earlier daemons; this process is the only daemon."""
+    for path in directory.iterdir():
         match = re.match(r"(\d+)-", path.name)
         if match is not None and int(match[1]) != os.getpid():
             for file in path.iterdir():
@@ -129,7 +129,7 @@ def _as_store_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreRefused(f"The upload could not be written: {error.strerror}.", "Make room first.") from error
+        raise StoreRefused(f"Cannot write the upload: {error.strerror}.", "Free disk space.") from error
     except PalaestraError as error:
         if isinstance(error.__cause__, OSError) and not isinstance(error, StoreRefused):
             raise StoreRefused(error.message, error.hint) from error
@@ -137,7 +137,7 @@ def _as_store_errors() -> Iterator[None]:
 
 
 def create_uploaded_run(store: RunStore, upload: VerifiedUpload, name: str) -> RunDirectory:
-    """The weights are moved there; a failure leaves no run behind. The sidecar comes last, as always."""
+    """Creates the run and moves the weights into it, the sidecar last. A failure leaves no run behind."""
     checkpoint = upload.checkpoint
     origin = {"run": checkpoint.run, "run_name": checkpoint.run_name, "epoch": checkpoint.epoch}
     request = RunRequest(UPLOADED, RECIPE, {"origin": origin}, name, submitted_by="web")
@@ -159,7 +159,7 @@ def _config(upload: VerifiedUpload) -> dict[str, Any]:
 
 
 def _finish(directory: RunDirectory, upload: VerifiedUpload) -> None:
-    """Nothing of it ever ran here, so that no process is named."""
+    """Marks the run as finished, without a process."""
     record = moved(read_written_record(directory), RunState.RUNNING)
     finished = moved(
         record,
@@ -179,7 +179,7 @@ ROUTES = (
         "POST",
         "/api/checkpoints",
         upload_checkpoint,
-        "a checkpoint from elsewhere: a zip, or its sidecar followed by its weights",
+        "upload a checkpoint: a zip, or its sidecar followed by its weights",
         UploadQuery,
         response=UploadedCheckpoint,
         status=201,

@@ -1,4 +1,4 @@
-"""TensorBoard in a process of its own, reachable through a socket file that only this user can open.
+"""TensorBoard in its own process, reachable through a socket file that only this user can open.
 
 `python -m palaestra.web.tensorboard.child` reads one line of JSON (`socket`, `logs`, `prefix`) and then its end: when
 whoever started it is gone, however it went, its standard input ends, and so does this process. No port is opened,
@@ -26,11 +26,11 @@ RELOAD_SECONDS = 5
 
 class QuietHandler(WSGIRequestHandler):
     def log_message(self, *_arguments: Any) -> None:
-        """Our own server writes down who asked for what."""
+        """Does nothing; the daemon logs requests."""
 
 
 class SocketServer(socketserver.ThreadingMixIn, WSGIServer):
-    """WSGI over a socket file instead of a port."""
+    """WSGI over a socket file."""
 
     address_family = socketserver.UnixStreamServer.address_family
     daemon_threads = True
@@ -57,16 +57,16 @@ def serve(address: str, logs: str, prefix: str) -> None:
     board._make_server().serve_forever()
 
 
-def end_with_starter() -> None:
+def exit_with_parent() -> None:
     sys.stdin.buffer.read()
     os._exit(0)
 
 
 def main() -> None:
     os.umask(0o077)
-    asked = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=end_with_starter, daemon=True).start()
-    serve(asked["socket"], asked["logs"], asked["prefix"])
+    settings = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=exit_with_parent, daemon=True).start()
+    serve(settings["socket"], settings["logs"], settings["prefix"])
 
 
 if __name__ == "__main__":

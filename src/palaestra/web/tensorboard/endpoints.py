@@ -1,4 +1,4 @@
-"""TensorBoard on demand, for the chosen runs and for signed-in users only."""
+"""TensorBoard on demand for chosen runs, behind the daemon's authentication: endpoints and proxy."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ logger = logging.getLogger(__name__)
 
 SERVICE = "tensorboard"
 IDLE_SECONDS = 300.0
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 MAX_RUNS = 100
 FORMS = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
 _UNDER = "/tensorboard/{key}/{rest:path}"
 TIMEOUT_SECONDS = 60.0
 PIECE = 64 << 10
-MAX_HEADER_BYTES = 4096  # of one header that is passed on
+MAX_HEADER_BYTES = 4096  # of one forwarded header
 TO_BOARD = ("accept", "accept-encoding", "content-type", "if-none-match", "if-modified-since")
 FROM_BOARD = (
     "cache-control",
@@ -60,20 +60,20 @@ OURS = {"frame-ancestors": "'self'", "base-uri": "'self'", "form-action": "'none
 
 
 class TensorBoardBody(Body):
-    runs: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="runs to look at")
+    runs: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="runs to show")
 
 
 class AnyQuery(Query):
-    """What TensorBoard's own page asks for is its own business."""
+    """Any query, because TensorBoard's page defines it."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class Desk:
-    """At most one TensorBoard at a time: asking for other runs ends the one before."""
+class TensorBoardService:
+    """At most one TensorBoard process: a request for other runs ends the previous one."""
 
-    def __init__(self, place: Path, idle_seconds: float = IDLE_SECONDS) -> None:
-        self._place = place
+    def __init__(self, directory: Path, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._directory = directory
         self._idle_seconds = idle_seconds
         self._lock = asyncio.Lock()
         self.board: TensorBoardProcess | None = None
@@ -84,7 +84,7 @@ class Desk:
             if self.board is not None and self.board.is_alive and self.board.runs == wanted:
                 return self.board
             await self._end("other runs were chosen")
-            self.board = await asyncio.to_thread(start_tensorboard, self._place, runs)
+            self.board = await asyncio.to_thread(start_tensorboard, self._directory, runs)
             logger.info("TensorBoard shows %d runs (process %d)", len(runs), self.board.process.pid)
             return self.board
 
@@ -96,38 +96,38 @@ class Desk:
 
     async def watch(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             await self.end_if_idle()
 
     async def end_if_idle(self) -> None:
         async with self._lock:
             if self.board is not None and (not self.board.is_alive or self.board.idle_seconds > self._idle_seconds):
-                await self._end("nobody looks at it any more")
+                await self._end("idle")
 
     async def close(self) -> None:
         async with self._lock:
             await self._end("the daemon ends")
 
-    async def _end(self, why: str) -> None:
+    async def _end(self, reason: str) -> None:
         board, self.board = self.board, None
         if board is not None:
-            logger.info("TensorBoard ends: %s", why)
+            logger.info("TensorBoard ends: %s", reason)
             await asyncio.to_thread(board.stop)
 
 
 @contextlib.asynccontextmanager
 async def tensorboard_lifespan(context: AppContext) -> AsyncIterator[None]:
-    place = DaemonDirectory(context.daemon.root).path / "tensorboard"
-    await asyncio.to_thread(clear, place)
-    desk = context.services[SERVICE] = Desk(place)
-    watching = asyncio.create_task(desk.watch())
+    directory = DaemonDirectory(context.daemon.root).path / "tensorboard"
+    await asyncio.to_thread(clear, directory)
+    service = context.services[SERVICE] = TensorBoardService(directory)
+    watching = asyncio.create_task(service.watch())
     try:
         yield
     finally:
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
-        await desk.close()
+        await service.close()
 
 
 class TensorBoardPage(TypedDict):
@@ -135,27 +135,27 @@ class TensorBoardPage(TypedDict):
 
 
 async def open_tensorboard(call: Call) -> TensorBoardPage:
-    """Comes back when it answers; the first time that takes some seconds."""
+    """Starts TensorBoard and returns its path when it responds, after a few seconds."""
     daemon = call.context.daemon
     entries = {entry.id: entry for entry in (daemon.get(run) for run in call.body.runs)}
-    board = await _desk(call).open([(entry.record.name, daemon.directory(entry.id)) for entry in entries.values()])
+    board = await _service(call).open([(entry.record.name, daemon.directory(entry.id)) for entry in entries.values()])
     return {"path": f"{board.prefix}/"}
 
 
-def look(call: Call) -> Response:
-    return ask(_desk(call).find(call.path["key"]), call.request, b"")
+def proxy_get(call: Call) -> Response:
+    return forward_request(_service(call).find(call.path["key"]), call.request, b"")
 
 
-async def send(call: Call) -> Response:
-    board = _desk(call).find(call.path["key"])
+async def proxy_post(call: Call) -> Response:
+    board = _service(call).find(call.path["key"])
     pieces = [piece async for piece in limited_stream(call.request, MEBIBYTE)]
-    return await run_in_threadpool(ask, board, call.request, b"".join(pieces))
+    return await run_in_threadpool(forward_request, board, call.request, b"".join(pieces))
 
 
-def _desk(call: Call) -> Desk:
-    desk = call.context.services[SERVICE]
-    assert isinstance(desk, Desk)
-    return desk
+def _service(call: Call) -> TensorBoardService:
+    service = call.context.services[SERVICE]
+    assert isinstance(service, TensorBoardService)
+    return service
 
 
 class _Connection(http.client.HTTPConnection):
@@ -166,11 +166,11 @@ class _Connection(http.client.HTTPConnection):
 
 
 class ProxiedResponse(StreamingResponse):
-    """Owns the connection: it ends with the answer, or when the caller has gone."""
+    """A forwarded response. Closes the connection at its end."""
 
-    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
-        self._connection, self._source = connection, answer
-        super().__init__(_pieces(answer), answer.status, _passed_back(answer))
+    def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        self._connection, self._source = connection, response
+        super().__init__(_pieces(response), response.status, _returned_headers(response))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -180,22 +180,22 @@ class ProxiedResponse(StreamingResponse):
             self._connection.close()
 
 
-def ask(board: TensorBoardProcess, request: Request, body: bytes) -> ProxiedResponse:
-    """Blocks until the answer begins. 502 when there is none, or none that makes sense."""
+def forward_request(board: TensorBoardProcess, request: Request, body: bytes) -> ProxiedResponse:
+    """Forwards a request and waits for the start of the response. Raises 502 without a valid one."""
     try:
         connection = _Connection(board.connect())
     except OSError as error:
-        raise _no_answer(str(error)) from error
+        raise _bad_gateway(str(error)) from error
     try:
-        connection.request(request.method, _target(request), body or None, _passed_on(request))
+        connection.request(request.method, _target(request), body or None, _forwarded_headers(request))
         return ProxiedResponse(connection, connection.getresponse())
     except (OSError, http.client.HTTPException, ValueError) as error:
         connection.close()
-        raise _no_answer(type(error).__name__) from error
+        raise _bad_gateway(type(error).__name__) from error
 
 
 def restrict_policy(policy: str) -> str:
-    """TensorBoard's own policy for its pages, without foreign hosts, and framed by nobody but us."""
+    """Restricts TensorBoard's content security policy: no foreign hosts, framed only by the daemon's page."""
     directives = {}
     for directive in policy.split(";"):
         name, *sources = directive.split() or [""]
@@ -209,33 +209,33 @@ def _is_foreign(source: str) -> bool:
 
 
 def _target(request: Request) -> str:
-    """Path and query as they came, undecoded."""
+    """Returns path and query as received, undecoded."""
     path = request.scope["raw_path"].partition(b"?")[0].decode("ascii", "strict")
     query = request.scope["query_string"].decode("ascii", "strict")
     return f"{path}?{query}" if query else path
 
 
-def _passed_on(request: Request) -> dict[str, str]:
+def _forwarded_headers(request: Request) -> dict[str, str]:
     headers = {name: request.headers[name] for name in TO_BOARD if name in request.headers}
     return {name: value for name, value in headers.items() if len(value) <= MAX_HEADER_BYTES}
 
 
-def _passed_back(answer: http.client.HTTPResponse) -> dict[str, str]:
-    headers = {name: answer.headers[name] for name in FROM_BOARD if name in answer.headers}
+def _returned_headers(response: http.client.HTTPResponse) -> dict[str, str]:
+    headers = {name: response.headers[name] for name in FROM_BOARD if name in response.headers}
     headers = {name: value for name, value in headers.items() if len(value) <= MAX_HEADER_BYTES}
-    policy = answer.headers.get("content-security-policy", "")
+    policy = response.headers.get("content-security-policy", "")
     headers["content-security-policy"] = restrict_policy(policy) if policy else NO_POLICY
     headers["x-frame-options"] = "SAMEORIGIN"
     return headers
 
 
-def _pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
-    while piece := answer.read(PIECE):
+def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    while piece := response.read(PIECE):
         yield piece
 
 
-def _no_answer(why: str) -> HttpError:
-    return HttpError(502, f"TensorBoard does not answer ({why}).", "Open it again from the run's page.")
+def _bad_gateway(reason: str) -> HttpError:
+    return HttpError(502, f"TensorBoard does not respond ({reason}).", "Open it again from the run's page.")
 
 
 ROUTES = (
@@ -243,17 +243,17 @@ ROUTES = (
         "POST",
         "/api/tensorboard",
         open_tensorboard,
-        "a TensorBoard for some runs",
+        "open TensorBoard for some runs",
         body=TensorBoardBody,
         response=TensorBoardPage,
         errors=(409,),
     ),
-    Endpoint("GET", _UNDER, look, "what TensorBoard answers", AnyQuery, media="*/*", errors=(502,)),
+    Endpoint("GET", _UNDER, proxy_get, "what TensorBoard responses", AnyQuery, media="*/*", errors=(502,)),
     Endpoint(
         "POST",
         _UNDER,
-        send,
-        "what TensorBoard answers",
+        proxy_post,
+        "what TensorBoard responses",
         AnyQuery,
         media="*/*",
         errors=(502,),

@@ -1,4 +1,4 @@
-"""One TensorBoard for the chosen runs, for as long as somebody looks."""
+"""The TensorBoard process for the chosen runs."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 END_SECONDS = 2.0
 SOCKET, LOGS, OUTPUT = "s", "logs", "output"
-MAX_ADDRESS_BYTES = 100  # bytes of a socket's path; the kernel takes 107
+MAX_ADDRESS_BYTES = 100  # bytes of a socket's path; the kernel's limit is 107
 
 
 @dataclass
 class TensorBoardProcess:
-    """Made by `start_tensorboard`."""
+    """A running TensorBoard, created by `start_tensorboard`."""
 
-    key: str  # in the path under which it is reached; nobody can guess it
+    key: str  # random part of its URL path
     runs: frozenset[str]
     work_directory: Path
     process: subprocess.Popen[bytes]
@@ -56,7 +56,7 @@ class TensorBoardProcess:
         return time.monotonic() - self.used_at
 
     def connect(self) -> socket.socket:
-        """A connection to it; OSError when it does not listen."""
+        """Opens a connection. Raises OSError if it does not listen."""
         self.used_at = time.monotonic()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
@@ -68,16 +68,16 @@ class TensorBoardProcess:
         return connection
 
     def stop(self) -> None:
-        """At once, and nothing of it stays."""
+        """Stops it and removes its files."""
         end_process(self.process, END_SECONDS)
         shutil.rmtree(self.work_directory, ignore_errors=True)
 
 
-def start_tensorboard(place: Path, runs: Sequence[tuple[str, RunDirectory]]) -> TensorBoardProcess:
-    """`runs`: with the names under which they are shown. Comes back when it answers; RunFailed when it does not."""
+def start_tensorboard(directory: Path, runs: Sequence[tuple[str, RunDirectory]]) -> TensorBoardProcess:
+    """Starts TensorBoard and waits until it responds. `runs`: displayed name and directory. Raises RunFailed."""
     key = secrets.token_urlsafe(24)
-    work_directory = place / key
-    _lay_out(work_directory, runs)
+    work_directory = directory / key
+    _link_logs(work_directory, runs)
     with (work_directory / OUTPUT).open("wb") as output, _short_address(work_directory) as address:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "palaestra.web.tensorboard.child"],
@@ -85,26 +85,26 @@ def start_tensorboard(place: Path, runs: Sequence[tuple[str, RunDirectory]]) -> 
             stdout=output,
             stderr=output,
             env={**os.environ, "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"},
-            start_new_session=True,  # Ctrl-C at the daemon is for the daemon
+            start_new_session=True,  # Ctrl-C must reach the daemon only
             pass_fds=_descriptors(address),
         )
         started = TensorBoardProcess(key, frozenset(directory.id for _, directory in runs), work_directory, process)
         try:
-            _tell(process, {"socket": address, "logs": str(work_directory / LOGS), "prefix": started.prefix})
-            _await_answer(started)
+            _send_settings(process, {"socket": address, "logs": str(work_directory / LOGS), "prefix": started.prefix})
+            _wait_until_ready(started)
         except BaseException:
             started.stop()
             raise
     return started
 
 
-def clear(place: Path) -> None:
-    """What a daemon that was killed left behind; its TensorBoard ended with it."""
-    shutil.rmtree(place, ignore_errors=True)
+def clear(directory: Path) -> None:
+    """Removes the files of a killed daemon; its TensorBoard ended with it."""
+    shutil.rmtree(directory, ignore_errors=True)
 
 
-def _lay_out(work_directory: Path, runs: Sequence[tuple[str, RunDirectory]]) -> None:
-    """A folder of links, so that the runs have their names in the list and no others are seen."""
+def _link_logs(work_directory: Path, runs: Sequence[tuple[str, RunDirectory]]) -> None:
+    """Creates links to the logs of the chosen runs, with their names."""
     logs = work_directory / LOGS
     work_directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     work_directory.mkdir(mode=0o700)
@@ -115,28 +115,28 @@ def _lay_out(work_directory: Path, runs: Sequence[tuple[str, RunDirectory]]) -> 
             (logs / f"{name} (Eval)").symlink_to(directory.tensorboard_eval)
 
 
-def _tell(process: subprocess.Popen[bytes], settings: dict[str, str]) -> None:
+def _send_settings(process: subprocess.Popen[bytes], settings: dict[str, str]) -> None:
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it is dead already; whoever waits for its answer says why
+    with contextlib.suppress(BrokenPipeError):  # it has ended; _wait_until_ready reports why
         process.stdin.write(json.dumps(settings).encode() + b"\n")
         process.stdin.flush()
 
 
-def _await_answer(started: TensorBoardProcess) -> None:
+def _wait_until_ready(started: TensorBoardProcess) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and started.is_alive:
         try:
             started.connect().close()
             return
         except OSError:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
     reason = last_line((started.work_directory / OUTPUT).read_bytes())
-    raise RunFailed(f"TensorBoard did not start: {reason}.", "Is it installed, and whole?")
+    raise RunFailed(f"TensorBoard did not start: {reason}.", "Is it installed completely?")
 
 
 @contextlib.contextmanager
 def _short_address(work_directory: Path) -> Iterator[str]:
-    """The path of its socket; by way of a descriptor where the path itself is too long for a socket."""
+    """Yields the path of its socket, through a descriptor if it is too long for a socket."""
     path = str(work_directory / SOCKET)
     if len(os.fsencode(path)) <= MAX_ADDRESS_BYTES:
         yield path
@@ -149,5 +149,5 @@ def _short_address(work_directory: Path) -> Iterator[str]:
 
 
 def _descriptors(address: str) -> tuple[int, ...]:
-    """Those that the address goes by"""
+    """Returns the descriptor in the address, if any."""
     return (int(address.split("/")[4]),) if address.startswith("/proc/self/fd/") else ()
