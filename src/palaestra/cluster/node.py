@@ -20,6 +20,7 @@ from palaestra.cluster.address import Address, address_towards, read_address
 from palaestra.cluster.probe import probe
 from palaestra.cluster.ray_runtime import QUIET, load_ray, on_loopback, private_directory, require_ray
 from palaestra.cluster.token import Token, access, find_token, write_new_token
+from palaestra.core.child_process import module_command, wait_for_exit
 from palaestra.core.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
@@ -145,10 +146,9 @@ class NodeProcess:
 
     def __init__(self, order: NodeOptions, variables: dict[str, str], folder: Path) -> None:
         self._log = folder.parent / "ray-start.log"
-        words = [sys.executable, "-m", "palaestra.cluster.node", *order.words(folder)]
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                words,
+                module_command("palaestra.cluster.node", *order.words(folder)),
                 stdin=subprocess.PIPE,  # its end tells of ours, however we go
                 stdout=output,
                 stderr=output,
@@ -172,11 +172,9 @@ class NodeProcess:
     def end(self) -> None:
         """What `ray start` started, it ends; were it too slow, its own watcher does so once it is gone."""
         self._process.terminate()
-        try:
-            self._process.wait(LEAVE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        wait_for_exit(self._process, LEAVE_SECONDS)
+        self._process.kill()
+        self._process.wait()
 
     def _said(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")

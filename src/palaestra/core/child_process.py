@@ -140,7 +140,9 @@ class LineReader:
 
     def wait(self, seconds: float) -> bool:
         """Whether something can be read before `seconds` are over."""
-        return bool(select.select([self.descriptor], [], [], seconds)[0])
+        poll = select.poll()  # select refuses descriptors from 1024 on
+        poll.register(self.descriptor, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
 
 class LineChild:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.reading import open_checkpoint
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.base import Frozen
+from palaestra.core.child_process import LineReader, end_process
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.loggers.wandb.session import choose_mode
 from palaestra.rendering.frame_buffer import TRAIN, frame_buffer_path
@@ -147,36 +147,29 @@ class LaunchConfig(Frozen):
 OWN_KEYS = tuple(LaunchConfig.model_fields)
 
 START_FILE = Path(__file__).parent / "launcher" / "bootstrap.py"
-READ_BYTES = 1 << 16
 KILL_SECONDS = 20.0  # after our own end was asked for; the daemon's grace is longer
 
 
 class Child:
-    """Its messages as they come. A line that its death tore is passed over."""
+    """The script's process and its messages. A line that its death cut off is dropped."""
 
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
         self.process = process
-        self._descriptor = descriptor
-        self._rest = b""
+        self._reader = LineReader(descriptor)
         self._is_open = True
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(descriptor, selectors.EVENT_READ)
 
     def messages(self, seconds: float) -> list[list[Any]]:
         """Those that come within that time; at once when there are some."""
-        if not self._is_open:
+        if not self._is_open or not self._reader.wait(seconds):
             return []
-        if not self._selector.select(seconds):
-            return []
-        data = os.read(self._descriptor, READ_BYTES)
-        if not data:
+        try:
+            return [message for line in self._reader.read() for message in _decode(line)]
+        except EOFError:
             self._is_open = False
-            self._selector.unregister(self._descriptor)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [message for line in lines for message in _decode(line)]
+            return []
 
     def drain(self) -> list[list[Any]]:
-        """What still lies in the pipe; its environments' processes may hold it open for longer."""
+        """What is left in the pipe; processes of its environments may hold it open for longer."""
         found: list[list[Any]] = []
         while more := self.messages(0.0):
             found += more
@@ -184,9 +177,6 @@ class Child:
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
-
-    def close(self) -> None:
-        self._selector.close()
 
 
 @contextmanager
@@ -208,10 +198,7 @@ def started(order: LaunchSpec) -> Iterator[Child]:
     try:
         yield child
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        child.close()
+        end_process(process)
         os.close(reading)
 
 
