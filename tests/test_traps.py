@@ -185,7 +185,7 @@ CAUGHT_BY = {
     ],
     37: [
         "checkpoints/test_weights.py::test_a_policy_acts_the_same_after_its_round_trip",
-        "policies/test_compiling.py::test_the_names_and_values_that_are_saved_do_not_know_of_it",
+        "policies/test_agent.py::test_the_names_and_values_that_are_saved_do_not_know_of_it",
     ],
     38: [
         "algorithms/test_optimizers.py::test_muon_gets_hidden_matrices_and_nothing_else",

@@ -16,7 +16,7 @@ PLANTS = (
         "a cut episode bootstraps from the next one's first observation",
         (
             "algorithms/rollout.py",
-            "next_values[steps, env_indices] = _values_of(cuts, agent, envs, tape.device)",
+            "next_values[steps, env_indices] = _values_of(truncated, agent, envs, buffer.device)",
             "assert steps, env_indices",
         ),
     ),
@@ -137,7 +137,7 @@ PLANTS = (
         37,
         "the compiled network is put in the place of the real one",
         (
-            "policies/compiling.py",
+            "policies/agent.py",
             "network.compile(backend=backend)",
             "agent.network = torch.compile(network, backend=backend)",
         ),

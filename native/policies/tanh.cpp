@@ -1,4 +1,4 @@
-// tanh of large arrays; src/palaestra/policies/tanh.py says why not torch's.
+// tanh of large arrays; src/palaestra/policies/activations.py says why not torch's.
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

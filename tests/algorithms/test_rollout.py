@@ -58,14 +58,14 @@ class ReadableCritic(Policy):
 def play(length: int, how: str, horizon: int, rollouts: int = 1, **kwargs):
     envs = InProcessEnvs(lambda: Counting(length, how, **kwargs), 2)
     agent = Agent(ReadableCritic(), envs.interface, normalize_observations=False, normalize_returns=False)
-    tape = RolloutBuffer(envs.interface.observation_space, horizon, 2)
-    envs.reset([1, 2], tape.rows[0])
+    buffer = RolloutBuffer(envs.interface.observation_space, horizon, 2)
+    envs.reset([1, 2], buffer.rows[0])
     generator = torch.Generator().manual_seed(0)
     results = []
     for _ in range(rollouts):
-        rollout, _, episodes = collect_rollout(agent, envs, tape, {}, generator)
-        results.append((copy.deepcopy(rollout), episodes, rollout.observations.clone()))  # the tape is used again
-        tape.rewind()
+        rollout, _, episodes = collect_rollout(agent, envs, buffer, {}, generator)
+        results.append((copy.deepcopy(rollout), episodes, rollout.observations.clone()))  # the buffer is used again
+        buffer.rewind()
     return results
 
 
@@ -128,7 +128,7 @@ def test_a_reward_that_is_not_finite_stops_with_environment_and_step():
 @pytest.mark.parametrize("last", [np.nan, 1e300])
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_the_last_observation_of_a_cut_episode_must_fit_too(monkeypatch, last):
-    """It is in no row of the rollout, only in the value after the cut."""
+    """It is in no row of the rollout, only in the value after the one."""
     observe = Counting.observe
     monkeypatch.setattr(Counting, "observe", lambda env: np.array([0, last]) if env.taken == 3 else observe(env))
     with pytest.raises(NonFinite, match="Environment 0 ended an episode with an observation") as failed:

@@ -3,7 +3,7 @@ import torch
 
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
-from palaestra.policies.device import CPU, choose_device, memory_on, moved
+from palaestra.policies.device import CPU, choose_device, memory_to_device, observation_to_device
 from palaestra.training.state import new_training_state
 
 SMALL = TrainConfig(ppo={"env_count": 1, "horizon": 4, "minibatch_size": 4})
@@ -42,14 +42,14 @@ def test_more_processes_than_devices_are_refused_with_both_numbers(cuda_devices)
 
 def test_on_the_cpu_nothing_is_copied():
     tensor = torch.zeros(3)
-    assert moved(tensor, CPU) is tensor
-    assert moved({"left": tensor}, CPU)["left"] is tensor
-    assert memory_on({"cell": tensor}, CPU)["cell"] is tensor
+    assert observation_to_device(tensor, CPU) is tensor
+    assert observation_to_device({"left": tensor}, CPU)["left"] is tensor
+    assert memory_to_device({"cell": tensor}, CPU)["cell"] is tensor
 
 
 def test_everything_of_a_state_is_where_it_was_asked_to_be():
     """The meta device stands in for another one: it has no numbers, but a place."""
-    assert moved({"left": torch.zeros(3)}, torch.device("meta"))["left"].device.type == "meta"
+    assert observation_to_device({"left": torch.zeros(3)}, torch.device("meta"))["left"].device.type == "meta"
     state = new_training_state(SMALL.model_copy(update={"device": "cpu"}))
     places = {
         state.algorithm.buffer.device,

@@ -1,7 +1,13 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from palaestra.core.errors import UsageError
-from palaestra.policies.graph_spec import read_graph
+from palaestra.policies.graph_spec import Problems, find_cycle, reach, read_graph, sorted_nodes
 
 NODES = {
     "input": {"type": "vector", "source": "observation"},
@@ -129,3 +135,57 @@ def test_files_that_are_no_graphs_are_refused(data, words):
 )
 def test_shared_settings_must_name_nodes(shared):
     assert "shared setting" in complaint(shared=shared)
+
+
+DIAMOND = {"end": ("left", "right"), "left": ("top",), "right": ("top",), "top": ("observation",), "loose": ()}
+
+
+def test_sources_come_first_and_otherwise_the_order_given():
+    assert sorted_nodes(DIAMOND) == ["top", "left", "right", "end", "loose"]
+
+
+def test_reach_is_what_the_ends_depend_on():
+    assert reach(["left"], DIAMOND) == {"left", "top"}
+    assert reach(["nobody"], DIAMOND) == set()
+
+
+def test_a_cycle_is_told_in_the_direction_that_things_flow():
+    assert find_cycle({"a": ("c",), "b": ("a",), "c": ("b",), "d": ("a",)}) == ["a", "b", "c", "a"]
+    assert find_cycle({"a": ("a",)}) == ["a", "a"]
+    assert find_cycle(DIAMOND) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14))
+def test_there_is_a_cycle_exactly_when_peeling_leaves_something(edges):
+    sources = {str(node): tuple(str(b) for a, b in edges if a == node) for node in range(7)}
+    left = dict(sources)
+    while ready := [name for name, wanted in left.items() if not any(source in left for source in wanted)]:
+        for name in ready:
+            del left[name]
+    cycle = find_cycle(sources)
+    assert bool(cycle) == bool(left)
+    assert all(before in sources[after] for before, after in pairwise(cycle))
+    if not cycle:
+        order = sorted_nodes(sources)
+        assert all(order.index(source) < order.index(name) for name in order for source in sources[name])
+
+
+def test_nothing_found_is_no_error():
+    Problems("The graph 'x'").raise_if_any()
+
+
+def test_one_problem_is_one_sentence_with_its_hint():
+    problems = Problems("The graph 'x'")
+    problems.add("node 'a': is broken", "Mend it.")
+    with pytest.raises(UsageError) as refused:
+        problems.raise_if_any()
+    assert refused.value.message == "The graph 'x' cannot be built: node 'a': is broken."
+    assert refused.value.hint == "Mend it."
+
+
+def test_several_problems_are_all_said():
+    problems = Problems("The graph 'x'")
+    problems.add("first", "Try this.")
+    problems.add("second")
+    with pytest.raises(UsageError, match=r"for 2 reasons:\n  - first\. Try this\.\n  - second\."):
+        problems.raise_if_any()

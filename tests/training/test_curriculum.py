@@ -9,7 +9,7 @@ from palaestra.algorithms.group import ALONE, Group
 from palaestra.config.env import CurriculumConfig
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile, UsageError
-from palaestra.training.curriculum import Curriculum, moved
+from palaestra.training.curriculum import Curriculum, updated_mean
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
 
@@ -86,8 +86,8 @@ def test_a_running_mean_after_several_equal_results_is_that_of_taking_them_one_b
     mean = 2.0
     for _ in range(5):
         mean += 0.1 * (7.0 - mean)
-    assert moved(2.0, 7.0, 0.1, 5) == pytest.approx(mean)
-    assert moved(float("nan"), 7.0, 0.1, 5) == 7.0
+    assert updated_mean(2.0, 7.0, 0.1, 5) == pytest.approx(mean)
+    assert updated_mean(float("nan"), 7.0, 0.1, 5) == 7.0
 
 
 def test_metrics_tell_returns_shares_and_how_many_were_completed():

@@ -1,4 +1,4 @@
-"""Playing: T steps from B environments side by side, recorded for one update."""
+"""Collects T steps from B environments side by side for one update."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer, refuse_non_finite_ends, stack_observations
 from palaestra.core.errors import RunFailed
-from palaestra.policies.device import moved
+from palaestra.policies.device import observation_to_device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from palaestra.policies.base import Memory, Observation
 
 
-class Stepped(Protocol):
-    """What playing needs of environments; see `palaestra.envs.vector.in_process`."""
+class SteppableEnvs(Protocol):
+    """What a rollout needs of environments; see `palaestra.envs.vector.in_process`."""
 
     interface: EnvInterface
 
@@ -34,7 +34,7 @@ class Stepped(Protocol):
 class Rollout:
     """T steps from B environments side by side; every tensor starts with [T, B].
 
-    All are on the network's device. Some are views of the tape, good until it is rewound for the next rollout.
+    All are on the network's device. Some are views of the buffer, good until it is rewound for the next rollout.
     """
 
     observations: Observation  # [T, B, …] raw, as the environment gave them
@@ -49,8 +49,8 @@ class Rollout:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """An episode that a time limit cut: its last observation still has a value."""
+class TruncatedEpisode:
+    """An episode that a time limit ended: its last observation still has a value."""
 
     step: int
     ending: Ending
@@ -58,62 +58,67 @@ class Cut:
 
 
 def collect_rollout(
-    agent: Agent, envs: Stepped, tape: RolloutBuffer, memory: Memory, generator: Generator, segment_length: int = 1
+    agent: Agent,
+    envs: SteppableEnvs,
+    buffer: RolloutBuffer,
+    memory: Memory,
+    generator: Generator,
+    segment_length: int = 1,
 ) -> tuple[Rollout, Memory, list[EpisodeResult]]:
-    """Play one tape full, from its first row on. Also gives the memory to go on with, and the episodes that ended.
+    """Fills the buffer from its first row on. Also gives the memory to continue with and the episodes that ended.
 
     `segment_length` is how many steps an update trains through memory at once; the memory before each is stored.
     """
     memories: list[Memory] = []
     actions, log_probs, values = [], [], []
-    cuts: list[Cut] = []
+    truncated: list[TruncatedEpisode] = []
     episodes: list[EpisodeResult] = []
-    device = tape.device
-    tape.starts[1:] = False
-    tape.terminated[:] = False
+    device = buffer.device
+    buffer.starts[1:] = False
+    buffer.terminated[:] = False
     with torch.inference_mode():
-        for step in range(tape.horizon):
+        for step in range(buffer.horizon):
             if memory and step % segment_length == 0:
                 memories.append(memory)
-            starts = tape.start_inputs[step].to(device, non_blocking=True)
-            distribution, memory, value = agent.act(moved(tape.inputs[step], device), memory, starts)
+            starts = buffer.start_inputs[step].to(device, non_blocking=True)
+            distribution, memory, value = agent.act(observation_to_device(buffer.inputs[step], device), memory, starts)
             action = distribution.sample(generator)
             actions.append(action)
             if value is not None:
                 log_probs.append(distribution.log_prob(action))
                 values.append(value)
-            result = envs.step(action[0].cpu().numpy(), tape.rows[step + 1])
-            tape.rewards[step] = result.rewards
+            result = envs.step(action[0].cpu().numpy(), buffer.rows[step + 1])
+            buffer.rewards[step] = result.rewards
             for ending in result.endings:
-                tape.terminated[step, ending.env_index] = ending.episode.terminated
-                tape.starts[step + 1, ending.env_index] = True
+                buffer.terminated[step, ending.env_index] = ending.episode.terminated
+                buffer.starts[step + 1, ending.env_index] = True
                 episodes.append(ending.episode)
                 if not ending.episode.terminated:
-                    cuts.append(Cut(step, ending, memory))
-    tape.refuse_non_finite()
+                    truncated.append(TruncatedEpisode(step, ending, memory))
+    buffer.refuse_non_finite()
     with torch.no_grad():  # from here on ordinary tensors, which an update may differentiate through
         taken = torch.cat(actions)  # [T, B, …]
         first = memories[0] if memories else {}
-        observations = moved(tape.observations, device)  # once, for judging and for learning
-        starts = torch.from_numpy(tape.starts).to(device)  # [T + 1, B]
-        judged = (
+        observations = observation_to_device(buffer.observations, device)  # once, for values and for the update
+        starts = torch.from_numpy(buffer.starts).to(device)  # [T + 1, B]
+        evaluated = (
             (torch.cat(log_probs), torch.cat(values))
             if values
-            else _judge(agent, observations, starts[:-1], first, taken)
+            else _evaluate(agent, observations, starts[:-1], first, taken)
         )
-        last_value = agent(moved(tape.inputs[-1], device), memory, starts[-1:]).value
+        last_value = agent(observation_to_device(buffer.inputs[-1], device), memory, starts[-1:]).value
         _refuse_value_shape(last_value, starts[-1:])
-        next_values = _next_values(judged[1], last_value, cuts, agent, envs, tape)
+        next_values = _next_values(evaluated[1], last_value, truncated, agent, envs, buffer)
     rollout = Rollout(
         observations=observations,
         actions=taken,
-        log_probs=judged[0],
-        values=judged[1],
+        log_probs=evaluated[0],
+        values=evaluated[1],
         next_values=next_values,
-        rewards=torch.from_numpy(tape.rewards).to(device),
+        rewards=torch.from_numpy(buffer.rewards).to(device),
         ended=starts[1:],
         starts=starts[:-1],
-        memory={name: torch.stack([kept[name] for kept in memories]) for name in memory},
+        memory={name: torch.stack([part[name] for part in memories]) for name in memory},
     )
     return rollout, memory, episodes
 
@@ -127,32 +132,39 @@ def _refuse_value_shape(value: Tensor, starts: Tensor) -> None:
         )
 
 
-def _judge(
+def _evaluate(
     agent: Agent, observations: Observation, starts: Tensor, memory: Memory, actions: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and values of a whole rollout at once, for a policy that left them out while playing."""
+    """Log-probabilities and values of a whole rollout at once, for a policy that leaves them out while acting."""
     distribution, values, _ = agent(observations, memory, starts)
     return distribution.log_prob(actions), values
 
 
 def _next_values(
-    values: Tensor, last_value: Tensor, cuts: list[Cut], agent: Agent, envs: Stepped, tape: RolloutBuffer
+    values: Tensor,
+    last_value: Tensor,
+    truncated: list[TruncatedEpisode],
+    agent: Agent,
+    envs: SteppableEnvs,
+    buffer: RolloutBuffer,
 ) -> Tensor:
-    """[T, B]: the next row's value, 0 after a terminal step, and after a cut that of the cut episode's own end."""
-    terminated = torch.from_numpy(tape.terminated).to(tape.device)
+    """[T, B]: the next row's value; 0 after a terminal step; after a truncation that of the last observation."""
+    terminated = torch.from_numpy(buffer.terminated).to(buffer.device)
     next_values = torch.cat([values[1:], last_value]).masked_fill_(terminated, 0.0)
-    if cuts:
-        steps = [cut.step for cut in cuts]
-        env_indices = [cut.ending.env_index for cut in cuts]
-        next_values[steps, env_indices] = _values_of(cuts, agent, envs, tape.device)
+    if truncated:
+        steps = [one.step for one in truncated]
+        env_indices = [one.ending.env_index for one in truncated]
+        next_values[steps, env_indices] = _values_of(truncated, agent, envs, buffer.device)
     return next_values
 
 
-def _values_of(cuts: list[Cut], agent: Agent, envs: Stepped, device: torch.device) -> Tensor:
-    """[cuts]: what the critic thinks of each cut episode's own last observation, with the memory it had then."""
-    final = stack_observations(envs.interface.observation_space, [cut.ending.final_observation for cut in cuts])
+def _values_of(truncated: list[TruncatedEpisode], agent: Agent, envs: SteppableEnvs, device: torch.device) -> Tensor:
+    """[truncated]: the critic's value of each episode's own last observation, with the memory it had then."""
+    final = stack_observations(envs.interface.observation_space, [one.ending.final_observation for one in truncated])
     for part in final.values() if isinstance(final, dict) else (final,):
-        refuse_non_finite_ends(part[0].numpy(), [cut.ending.env_index for cut in cuts])
-    memory = {name: torch.stack([cut.memory[name][cut.ending.env_index] for cut in cuts]) for name in cuts[0].memory}
-    no_starts = torch.zeros(1, len(cuts), dtype=torch.bool, device=device)
-    return agent(moved(final, device), memory, no_starts).value[0]
+        refuse_non_finite_ends(part[0].numpy(), [one.ending.env_index for one in truncated])
+    memory = {
+        name: torch.stack([one.memory[name][one.ending.env_index] for one in truncated]) for name in truncated[0].memory
+    }
+    no_starts = torch.zeros(1, len(truncated), dtype=torch.bool, device=device)
+    return agent(observation_to_device(final, device), memory, no_starts).value[0]

@@ -1,7 +1,7 @@
-"""Arrays, big integers and random generators as plain containers and tensors.
+"""Arrays, big integers and random generators as basic containers and tensors.
 
 A trainer state is read back with `torch.load(weights_only=True)`, which knows tensors and builtin containers, and
-nothing of NumPy. So arrays travel as their bytes, and integers of 128 bits as text. Where torch has not been imported,
+nothing of NumPy. So arrays are stored as their bytes, and integers of 128 bits as text. While torch is not imported,
 an array stands for the tensor that checkpoints/torch_file.py writes in its place.
 """
 
@@ -36,40 +36,40 @@ def as_tensor(array: NDArray[Any]) -> Any:
     return torch.from_numpy(array) if has_torch() else array
 
 
-def to_plain(data: Any) -> Any:
+def encode_arrays(data: Any) -> Any:
     """Arrays and NumPy scalars anywhere inside become bytes with dtype and shape."""
     match data:
         case dict():
-            return {key: to_plain(value) for key, value in data.items()}
+            return {key: encode_arrays(value) for key, value in data.items()}
         case list():
-            return [to_plain(value) for value in data]
+            return [encode_arrays(value) for value in data]
         case tuple():
-            return tuple(to_plain(value) for value in data)
+            return tuple(encode_arrays(value) for value in data)
         case np.ndarray():
             raw = np.frombuffer(bytearray(data.tobytes()), np.uint8) if data.size else np.empty(0, np.float32)
             return {ARRAY: str(data.dtype), "shape": list(data.shape), "bytes": as_tensor(raw)}
         case np.generic():
-            return to_plain(np.asarray(data)) | {"scalar": True}
+            return encode_arrays(np.asarray(data)) | {"scalar": True}
         case _:
             return data
 
 
-def from_plain(data: Any) -> Any:
+def decode_arrays(data: Any) -> Any:
     match data:
         case {"__array__": str(dtype), "shape": shape, "bytes": raw}:
             array = np.frombuffer(raw.numpy().tobytes(), dtype=dtype).reshape(shape).copy()
             return array[()] if data.get("scalar") else array
         case dict():
-            return {key: from_plain(value) for key, value in data.items()}
+            return {key: decode_arrays(value) for key, value in data.items()}
         case list():
-            return [from_plain(value) for value in data]
+            return [decode_arrays(value) for value in data]
         case tuple():
-            return tuple(from_plain(value) for value in data)
+            return tuple(decode_arrays(value) for value in data)
         case _:
             return data
 
 
-def encode_plain(data: Any) -> bytes:
+def serialize(data: Any) -> bytes:
     """For another process: builtin containers, numbers, text, bytes and arrays, without torch and without pickle."""
     blobs: list[bytes] = []
     text = json.dumps(_encode(data, blobs))
@@ -77,8 +77,8 @@ def encode_plain(data: Any) -> bytes:
     return b"\n".join([head.encode(), text.encode() + b"".join(blobs)])
 
 
-def decode_plain(data: bytes) -> Any:
-    """What `encode_plain` was given."""
+def deserialize(data: bytes) -> Any:
+    """What `serialize` was given."""
     head, _, rest = data.partition(b"\n")
     length, sizes = json.loads(head)
     ends = np.cumsum([length, *sizes]).tolist()
@@ -101,7 +101,7 @@ def _encode(value: Any, blobs: list[bytes]) -> Any:
         case bytes():
             blobs.append(value)
             return ["bytes", len(blobs) - 1]
-    raise TypeError(f"a {type(value).__name__} is no plain value")
+    raise TypeError(f"a {type(value).__name__} cannot be serialized")
 
 
 def _decode(value: Any, blobs: list[bytes]) -> Any:
@@ -130,21 +130,21 @@ def set_generator_state(generator: np.random.Generator, state: str) -> None:
 def global_random_state(seed: int = 0) -> dict[str, Any]:
     """Of the three global generators. Our own code draws from none of them; an environment or a network may.
 
-    `seed` is that of the run: where torch has not been imported, nobody can have drawn from its generator since.
+    `seed` is that of the run: while torch is not imported, nothing can have drawn from its generator.
     """
     version, numbers, gauss = random.getstate()
     words = as_tensor(np.array(numbers, np.int64))  # 625 numbers one by one would be most of a trainer state
     return {
         "python": [version, words, gauss],
-        "numpy": to_plain(np.random.get_state(legacy=False)),
-        "torch": torch.get_rng_state() if has_torch() else seeded_state(seed),
+        "numpy": encode_arrays(np.random.get_state(legacy=False)),
+        "torch": torch.get_rng_state() if has_torch() else seeded_torch_state(seed),
     }
 
 
 def set_global_random_state(state: dict[str, Any]) -> None:
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(torch.as_tensor(numbers).tolist()), gauss))  # older states have a list
-    np.random.set_state(from_plain(state["numpy"]))
+    np.random.set_state(decode_arrays(state["numpy"]))
     torch.set_rng_state(state["torch"])
 
 
@@ -152,8 +152,11 @@ WORDS = 624  # of a Mersenne twister
 LOW_WORD = 2**32 - 1
 
 
-def seeded_state(seed: int) -> NDArray[np.uint8]:
-    """As `get_state` gives it: the seed, the twister's words as NumPy seeds them too, and no normal deviate kept."""
+def seeded_torch_state(seed: int) -> NDArray[np.uint8]:
+    """What torch's CPU generator gives as `get_state()` after `manual_seed(seed)`, computed without torch.
+
+    The seed, the Mersenne twister's words as NumPy seeds them too, and no cached normal deviate.
+    """
     words = np.random.RandomState(seed & LOW_WORD).get_state(legacy=False)["state"]["key"]
     left, is_seeded, following = 1, 1, 0  # the words are used up: the first draw makes new ones
     head = pack("<QiiQ", seed, left, is_seeded, following)

@@ -22,7 +22,7 @@ from palaestra.core.tracebacks import describe_error, with_user_traceback
 from palaestra.envs.make import time_limit_of
 from palaestra.envs.spaces import action_converter, observation_arrays
 from palaestra.envs.vector.in_process import action_rows, scalars
-from palaestra.policies.device import memory_on, moved
+from palaestra.policies.device import memory_to_device, observation_to_device
 from palaestra.policies.features import refuse_other_spaces
 from palaestra.policies.observations import to_tensor
 
@@ -266,12 +266,12 @@ class BatchedPolicy:
         self._policy = policy
         self._to_env_actions = action_rows(policy.interface.action_space)
         self._device = next(policy.parameters()).device
-        self._memory = memory_on(policy.initial_memory(size), self._device)
+        self._memory = memory_to_device(policy.initial_memory(size), self._device)
         self._generator = None if deterministic else torch.Generator(self._device).manual_seed(seed)
 
     def act(self, observation: Observation) -> np.ndarray:
         """Observations [1, B, …] to actions [B, …]."""
-        output = self._policy(moved(observation, self._device), self._memory)
+        output = self._policy(observation_to_device(observation, self._device), self._memory)
         self._memory = output.memory
         actions = output.distribution.mode() if self._generator is None else output.distribution.sample(self._generator)
         return self._to_env_actions(actions[0].cpu().numpy())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.features import FeatureMap, feature_map
 from palaestra.policies.normalise import ObservationNormalizer, ReturnScaler, own_only
@@ -65,3 +67,16 @@ class Agent(Policy):
 
     def initial_memory(self, batch_size: int) -> Memory:
         return self.network.initial_memory(batch_size)
+
+
+def compile_network(agent: Agent, backend: str = "inductor") -> None:
+    """torch.compile for `policy.compile=true`: `forward` for updates and `act` for acting; a second call does nothing.
+
+    The network is compiled in place, after its weights were loaded: it stays the same module with the same parameter
+    names, so that checkpoints are unaffected. Normalisers are not compiled.
+    """
+    network = agent.network
+    if getattr(network, "_compiled_call_impl", None) is not None:
+        return
+    network.compile(backend=backend)
+    setattr(network, "act", torch.compile(network.act, backend=backend))  # noqa: B010  a method, for this one object

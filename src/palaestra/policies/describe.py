@@ -12,7 +12,7 @@ from palaestra.core.errors import UsageError
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_network
 from palaestra.policies.graph import GraphPolicy, observation_signal
-from palaestra.policies.graph_order import sorted_nodes
+from palaestra.policies.graph_spec import sorted_nodes
 
 if TYPE_CHECKING:
     from palaestra.config.policy import PolicyConfig

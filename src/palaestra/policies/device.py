@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 CPU = torch.device("cpu")
 
 
-def choose_device(asked: str, local_rank: int = 0) -> torch.device:
+def choose_device(requested: str, local_rank: int = 0) -> torch.device:
     """`auto`, `cpu` or `cuda`; of several GPUs of a machine each process takes the one of its local rank."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if asked == "cpu" or (asked == "auto" and count == 0):
+    if requested == "cpu" or (requested == "auto" and count == 0):
         return CPU
     if count == 0:
         raise UsageError(
@@ -33,12 +33,12 @@ def choose_device(asked: str, local_rank: int = 0) -> torch.device:
     return torch.device("cuda", local_rank)
 
 
-def moved(observation: Observation, device: torch.device) -> Observation:
+def observation_to_device(observation: Observation, device: torch.device) -> Observation:
     """On the CPU the same tensors; to CUDA a copy that does not hold up this thread (the source is pinned)."""
     if isinstance(observation, Tensor):
         return observation.to(device, non_blocking=True)
     return {name: part.to(device, non_blocking=True) for name, part in observation.items()}
 
 
-def memory_on(memory: Memory, device: torch.device) -> Memory:
+def memory_to_device(memory: Memory, device: torch.device) -> Memory:
     return {name: part.to(device) for name, part in memory.items()}

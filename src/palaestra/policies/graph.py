@@ -13,9 +13,7 @@ from palaestra.core.spaces import BoxSpec, DictSpec, EnvInterface, MultiDiscrete
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.components.base import Component, MemoryComponent, Misfit, Signal, Steps
 from palaestra.policies.components.heads import Head, ValueHead
-from palaestra.policies.graph_order import reach, sorted_nodes
-from palaestra.policies.graph_spec import OBSERVATION, GraphSpec, NodeSpec
-from palaestra.policies.problems import Problems
+from palaestra.policies.graph_spec import OBSERVATION, GraphSpec, NodeSpec, Problems, reach, sorted_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

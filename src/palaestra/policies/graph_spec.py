@@ -11,11 +11,9 @@ from torch import nn
 
 from palaestra.core.errors import UsageError, did_you_mean
 from palaestra.policies.components.registry import find_component
-from palaestra.policies.graph_order import find_cycle, reach
-from palaestra.policies.problems import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from palaestra.config.base import Frozen
     from palaestra.policies.components.base import Component
@@ -181,3 +179,74 @@ def _check_wiring(nodes: list[NodeSpec], all_names: set[str], problems: Problems
         unheard = sorted(set(sources) - reach(OUTPUTS, sources))
         for name in unheard:
             problems.add(f"node '{name}': neither action nor value depends on it", "Remove it, or use it as a source.")
+
+
+def sorted_nodes(sources: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Every node after its sources, else in the order given. There must be no cycle."""
+    done: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name in done or name not in sources:
+            return
+        for source in sources[name]:
+            visit(source)
+        done[name] = None
+
+    for name in sources:
+        visit(name)
+    return list(done)
+
+
+def reach(ends: Iterable[str], sources: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """The nodes that `ends` depend on, themselves included."""
+    found: set[str] = set()
+    waiting = [name for name in ends if name in sources]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [source for source in sources[name] if source in sources]
+    return found
+
+
+def find_cycle(sources: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Nodes along one cycle, the first one again at the end; empty when there is none."""
+    safe: set[str] = set()
+    for start in sources:
+        path: list[str] = []
+        cycle = _walk(start, sources, path, safe)
+        if cycle:
+            return cycle
+    return []
+
+
+def _walk(name: str, sources: Mapping[str, tuple[str, ...]], path: list[str], safe: set[str]) -> list[str]:
+    if name in path:
+        return [*path[path.index(name) :], name][::-1]
+    if name in safe or name not in sources:
+        return []
+    path.append(name)
+    for source in sources[name]:
+        cycle = _walk(source, sources, path, safe)
+        if cycle:
+            return cycle
+    path.pop()
+    safe.add(name)
+    return []
+
+
+class Problems:
+    def __init__(self, subject: str) -> None:
+        self.subject = subject  # "The graph 'mine'"
+        self.found: list[tuple[str, str]] = []  # what, hint
+
+    def add(self, what: str, hint: str = "") -> None:
+        self.found.append((what, hint))
+
+    def raise_if_any(self) -> None:
+        if len(self.found) == 1:
+            what, hint = self.found[0]
+            raise UsageError(f"{self.subject} cannot be built: {what}.", hint)
+        if self.found:
+            lines = "\n".join(f"  - {what}. {hint}".rstrip() for what, hint in self.found)
+            raise UsageError(f"{self.subject} cannot be built, for {len(self.found)} reasons:\n{lines}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from palaestra.algorithms.serialization import decode_plain, encode_plain, has_torch
+from palaestra.algorithms.serialization import deserialize, has_torch, serialize
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.training.distributed.reports import import_torch_together, weights_digest
@@ -42,13 +42,13 @@ def gather_captures(state: TrainingState) -> list[dict[str, Any]]:
 
 
 def _to_bytes(state: dict[str, Any]) -> bytes:
-    return weight_files.trainer_state_to_bytes(state) if has_torch() else encode_plain(state)
+    return weight_files.trainer_state_to_bytes(state) if has_torch() else serialize(state)
 
 
 def _from_bytes(data: bytes, source: str) -> dict[str, Any]:
     if data.startswith(ZIP):
         return weight_files.trainer_state_from_bytes(data, source)
-    state: dict[str, Any] = decode_plain(data)
+    state: dict[str, Any] = deserialize(data)
     return state
 
 

@@ -75,8 +75,8 @@ class Curriculum:
             if count:
                 mean = float(total / count)
                 metrics[f"tasks/{name}/return"] = mean
-                self._fast[index] = moved(self._fast[index], mean, self._config.fast_rate, count)
-                self._slow[index] = moved(self._slow[index], mean, self._config.slow_rate, count)
+                self._fast[index] = updated_mean(self._fast[index], mean, self._config.fast_rate, count)
+                self._slow[index] = updated_mean(self._slow[index], mean, self._config.slow_rate, count)
         self.completed += int(results[:, 0].sum())
         shares = {f"tasks/{name}/share": float(share) for name, share in zip(self.names, self.shares(), strict=True)}
         return {**metrics, **shares, "tasks/completed": float(self.completed)}
@@ -102,6 +102,6 @@ class Curriculum:
         self.completed = int(saved["completed"])
 
 
-def moved(mean: float, value: float, rate: float, count: float) -> float:
+def updated_mean(mean: float, value: float, rate: float, count: float) -> float:
     """A running mean after `count` results of the same `value`; the first result is the mean."""
     return value if np.isnan(mean) else value + (mean - value) * (1 - rate) ** count

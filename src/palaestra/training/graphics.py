@@ -1,4 +1,4 @@
-"""Whether torch might find a GPU here, asked without torch."""
+"""Whether torch might find a GPU here, requested without torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pathlib import Path
 DOORS = (Path("/dev/nvidiactl"), Path("/dev/nvmap"), Path("/dev/dxg"), Path("/dev/kfd"))
 
 
-def is_surely_cpu(asked: str) -> bool:
-    """`asked` as `device` has it; False: torch has to be asked."""
-    return asked == "cpu" or (asked == "auto" and not any(door.exists() for door in DOORS))
+def is_surely_cpu(requested: str) -> bool:
+    """`requested` as `device` has it; False: torch has to be requested."""
+    return requested == "cpu" or (requested == "auto" and not any(door.exists() for door in DOORS))

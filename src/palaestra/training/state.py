@@ -69,7 +69,7 @@ class TrainingState:
             "env_steps": self.env_steps,
             "algorithm": self.algorithm.name,
             **self.algorithm.capture(),
-            "envs": serialization.to_plain(envs),
+            "envs": serialization.encode_arrays(envs),
             "global_random": serialization.global_random_state(global_seed(self.config.seed, self.group.rank)),
             "curriculum": curriculum,
         }
@@ -86,7 +86,7 @@ class TrainingState:
             if saved["envs"] is None:  # new episodes, other than those that the run started with
                 self.algorithm.reset_envs(own_env_seeds(self.config, self.group, self.iteration))
             else:
-                self.envs.restore(serialization.from_plain(saved["envs"]))
+                self.envs.restore(serialization.decode_arrays(saved["envs"]))
             serialization.set_global_random_state(saved["global_random"])
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise DamagedFile(

@@ -134,13 +134,13 @@ def test_with_memory_the_ratio_is_one_before_any_update_though_episodes_end_insi
     torch.manual_seed(0)
     agent = Agent(Leaky(), envs.interface, normalize_observations=True, normalize_returns=False)
     stretch = ppo.segment_length_of(agent, config)
-    tape = RolloutBuffer(envs.interface.observation_space, 40, 4)
-    envs.reset([1, 2, 3, 4], tape.rows[0])
+    buffer = RolloutBuffer(envs.interface.observation_space, 40, 4)
+    envs.reset([1, 2, 3, 4], buffer.rows[0])
     memory, sampler = agent.initial_memory(4), torch.Generator().manual_seed(1)
     for _ in range(warm_up + 1):  # later rollouts begin in mid-episode, with memory
-        rollout, memory, _ = collect_rollout(agent, envs, tape, memory, sampler, stretch)
+        rollout, memory, _ = collect_rollout(agent, envs, buffer, memory, sampler, stretch)
         final = copy.deepcopy(rollout)
-        tape.rewind()
+        buffer.rewind()
     assert final.ended[:-1].any()
     columns = split_rollout(final, final.rewards, stretch)
     for minibatch in shuffled_minibatches(columns, 80 // stretch, np.random.default_rng(0)):

@@ -3,8 +3,7 @@ import torch
 
 from palaestra.core.spaces import BoxSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.components.base import Misfit
-from palaestra.policies.distributions import Categorical, DiagonalGaussian, MultiCategorical
-from palaestra.policies.squashed import SquashedGaussian
+from palaestra.policies.distributions import Categorical, DiagonalGaussian, MultiCategorical, SquashedGaussian
 
 BOUNDED = BoxSpec((2,), "float32", (-1.0,), (1.0,))
 

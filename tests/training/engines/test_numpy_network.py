@@ -20,7 +20,7 @@ SPACES = {
 }
 
 
-def drafted(settings=None, seen=SEEN, action=SPACES["choices"][1], seed=1, **policy):
+def network_of(settings=None, seen=SEEN, action=SPACES["choices"][1], seed=1, **policy):
     config = PolicyConfig(graph="mlp", settings=settings or {}, **policy)
     return build_numpy_network(config, EnvInterface(seen, action), seed)
 
@@ -28,25 +28,25 @@ def drafted(settings=None, seen=SEEN, action=SPACES["choices"][1], seed=1, **pol
 @pytest.mark.parametrize(("seen", "action"), SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("settings", [{}, {"hidden": [7, 6, 3], "activation": "relu", "log_std": -0.5}, {"hidden": []}])
 def test_it_is_laid_out_as_the_module_that_torch_builds(seen, action, settings):
-    draft = drafted(settings, seen, action)
+    network = network_of(settings, seen, action)
     agent = build_policy(PolicyConfig(graph="mlp", settings=settings), EnvInterface(seen, action))
     flat = FlatOptimizer(agent).flat
     plan = plan_policy(agent, flat)
     assert isinstance(plan, NetworkPlan)
-    assert draft.plan == plan
-    assert draft.numbers["values"].size == flat.numel()
+    assert network.plan == plan
+    assert network.numbers["values"].size == flat.numel()
 
 
 @pytest.mark.parametrize(("seen", "action"), SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("settings", [{}, {"hidden": [7, 6, 3]}, {"hidden": []}])
 def test_its_weights_are_called_and_shaped_as_in_the_agents_state_dict(seen, action, settings):
-    draft = drafted(settings, seen, action)
+    network = network_of(settings, seen, action)
     agent = build_policy(PolicyConfig(graph="mlp", settings=settings), EnvInterface(seen, action))
-    FlatOptimizer(agent, shared=draft.numbers)
-    draft.numbers["values"][:] = np.arange(draft.numbers["values"].size)
+    FlatOptimizer(agent, shared=network.numbers)
+    network.numbers["values"][:] = np.arange(network.numbers["values"].size)
     theirs = agent.state_dict()
-    assert list(draft.weights()) == list(theirs)
-    for name, ours in draft.weights().items():
+    assert list(network.weights()) == list(theirs)
+    for name, ours in network.weights().items():
         assert ours.tolist() == theirs[name].tolist(), name
 
 
@@ -54,10 +54,10 @@ def test_its_weights_are_called_and_shaped_as_in_the_agents_state_dict(seen, act
 def test_it_begins_as_torch_would_begin(seen, action):
     """Biases and spreads to the number; matrices in what can be said of all that are drawn so."""
     settings = {"hidden": [8, 4], "log_std": -0.5}
-    draft = drafted(settings, seen, action)
+    network = network_of(settings, seen, action)
     agent = build_policy(PolicyConfig(graph="mlp", settings=settings), EnvInterface(seen, action))
     parameters = dict(agent.named_parameters())
-    pieces = np.split(draft.numbers["values"], np.cumsum([part.numel() for part in parameters.values()])[:-1])
+    pieces = np.split(network.numbers["values"], np.cumsum([part.numel() for part in parameters.values()])[:-1])
     for piece, (name, built) in zip(pieces, parameters.items(), strict=True):
         if built.ndim == 2:
             ours = np.linalg.svd(piece.reshape(built.shape), compute_uv=False)
@@ -67,22 +67,22 @@ def test_it_begins_as_torch_would_begin(seen, action):
 
 
 def test_the_same_seed_draws_the_same_and_another_seed_another():
-    first, again, other = drafted(seed=1), drafted(seed=1), drafted(seed=2)
+    first, again, other = network_of(seed=1), network_of(seed=1), network_of(seed=2)
     assert first.numbers["values"].tobytes() == again.numbers["values"].tobytes()
     assert first.numbers["values"].tobytes() != other.numbers["values"].tobytes()
 
 
 def test_no_layer_draws_the_numbers_of_another():
-    draft = drafted({"hidden": [6, 6]})
+    network = network_of({"hidden": [6, 6]})
     matrices = {
-        draft.numbers["values"][layer.weight_offset : layer.weight_offset + layer.inputs * layer.outputs].tobytes()
-        for layer in draft.plan.layers
+        network.numbers["values"][layer.weight_offset : layer.weight_offset + layer.inputs * layer.outputs].tobytes()
+        for layer in network.plan.layers
     }
-    assert len(matrices) == len(draft.plan.layers)
+    assert len(matrices) == len(network.plan.layers)
 
 
 def test_adam_has_taken_no_step_yet():
-    numbers = drafted().numbers
+    numbers = network_of().numbers
     assert {name: float(np.abs(part).max()) for name, part in numbers.items() if name != "values"} == {
         "gradient": 0.0,
         "mean": 0.0,
@@ -92,7 +92,7 @@ def test_adam_has_taken_no_step_yet():
 
 
 def test_blocks_begin_a_cache_line_and_share_nothing():
-    blocks = [part for name, part in drafted().numbers.items() if name != "step_count"]
+    blocks = [part for name, part in network_of().numbers.items() if name != "step_count"]
     assert {part.__array_interface__["data"][0] % 64 for part in blocks} == {0}
     assert not any(np.shares_memory(one, other) for one in blocks for other in blocks if one is not other)
 
@@ -107,8 +107,8 @@ def test_the_shorter_side_of_a_matrix_is_orthonormal_times_the_gain(rows, column
 
 def test_no_direction_is_preferred():
     """Householder's factorisation alone would give the diagonal one sign."""
-    dice = np.random.default_rng(0)
-    corners = [orthogonal(dice, 3, 3, 1.0)[0, 0] for _ in range(400)]
+    rng = np.random.default_rng(0)
+    corners = [orthogonal(rng, 3, 3, 1.0)[0, 0] for _ in range(400)]
     assert abs(np.mean(corners)) < 4 / math.sqrt(3 * 400)
 
 
@@ -131,19 +131,19 @@ def test_what_is_not_plain_is_left_to_torch(config):
 
 
 def test_spaces_that_the_engine_does_not_know_are_left_to_torch():
-    assert drafted(seen=DictSpec((("a", SEEN),))) is None
+    assert network_of(seen=DictSpec((("a", SEEN),))) is None
 
 
 def test_an_optimiser_that_shares_its_memory_steps_it():
-    draft = drafted({"hidden": [4]})
-    before = draft.numbers["values"].copy()
+    network = network_of({"hidden": [4]})
+    before = network.numbers["values"].copy()
     agent = build_policy(PolicyConfig(graph="mlp", settings={"hidden": [4]}), EnvInterface(SEEN, DiscreteSpec(3)))
-    optimizer = FlatOptimizer(agent, shared=draft.numbers)
+    optimizer = FlatOptimizer(agent, shared=network.numbers)
     optimizer.learning_rate = 0.1
-    draft.numbers["gradient"][:] = 1.0
+    network.numbers["gradient"][:] = 1.0
     optimizer.step(max_grad_norm=1e9)
-    assert draft.numbers["values"] == pytest.approx(before - 0.1, abs=1e-5)
-    assert draft.numbers["step_count"] == 1.0
+    assert network.numbers["values"] == pytest.approx(before - 0.1, abs=1e-5)
+    assert network.numbers["step_count"] == 1.0
     assert torch.equal(
-        torch.cat([part.ravel() for part in agent.parameters()]), torch.from_numpy(draft.numbers["values"])
+        torch.cat([part.ravel() for part in agent.parameters()]), torch.from_numpy(network.numbers["values"])
     )

@@ -14,7 +14,7 @@ from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.algorithms.ppo.kickstart import Teacher
 from palaestra.algorithms.ppo.update import segment_length_of
 from palaestra.core.seeds import draw_seed, global_seed
-from palaestra.policies.device import memory_on
+from palaestra.policies.device import memory_to_device
 from palaestra.policies.warm_start import WarmStart, build_agent
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class PpoTensors:
     teacher: Teacher | None = None
 
     def reset_memory(self, env_count: int) -> None:
-        self.memory = memory_on(self.agent.initial_memory(env_count), self.reward_sums.device)
+        self.memory = memory_to_device(self.agent.initial_memory(env_count), self.reward_sums.device)
 
     def capture(self) -> dict[str, Any]:
         """On the CPU, copied."""
@@ -93,7 +93,7 @@ def build_tensors(
     return PpoTensors(
         agent=agent,
         optimizer=FlatOptimizer(agent, config.ppo.optimizer, config.ppo.regularize, shared if is_shared else None),
-        memory=memory_on(agent.initial_memory(env_count), device),
+        memory=memory_to_device(agent.initial_memory(env_count), device),
         reward_sums=torch.zeros(env_count, device=device),
         sampler=sampler,
         segment_length=segment_length_of(agent, config.ppo),

@@ -11,9 +11,9 @@ from palaestra.algorithms.base import TORCH_ENGINE, Iteration, Progress
 from palaestra.algorithms.ppo.algorithm import Ppo
 from palaestra.algorithms.ppo.kickstart import Distillation, teacher_loss_weights
 from palaestra.algorithms.ppo.update import update
-from palaestra.algorithms.rollout import Rollout, Stepped, collect_rollout
+from palaestra.algorithms.rollout import Rollout, SteppableEnvs, collect_rollout
 from palaestra.core.reports import PhaseTimes, UpdateStats
-from palaestra.policies.compiling import compile_network
+from palaestra.policies.agent import compile_network
 from palaestra.policies.diagnostics import gradient_statistics
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class NativeEnvs(Protocol):
     def import_state(self) -> None: ...
     def export_state(self) -> None: ...
     def invalidate(self) -> None: ...
-    def stepper(self, envs: VectorEnvs) -> Stepped: ...
+    def stepper(self, envs: VectorEnvs) -> SteppableEnvs: ...
 
 
 class TorchPpo(Ppo):
@@ -82,7 +82,7 @@ class TorchPpo(Ppo):
         times = PhaseTimes(collected - began, perf_counter() - collected)
         return Iteration(self.config.ppo.batch_size, stats, episodes, times, metrics)
 
-    def _stepped_envs(self) -> Stepped:
+    def _stepped_envs(self) -> SteppableEnvs:
         if self._native_envs is None:
             return self.envs
         self._native_envs.import_state()

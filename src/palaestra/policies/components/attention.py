@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from palaestra.config.base import Frozen
 from palaestra.policies.components.base import Component, Misfit, Signal, refuse_raw
-from palaestra.policies.initialise import orthogonal
+from palaestra.policies.layers import orthogonal
 
 if TYPE_CHECKING:
     from palaestra.core.spaces import EnvInterface

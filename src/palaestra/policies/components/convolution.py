@@ -11,7 +11,7 @@ from torch.nn.functional import conv2d
 from palaestra.config.base import Frozen
 from palaestra.policies.activations import ACTIVATIONS, ActivationName
 from palaestra.policies.components.base import Component, Misfit, Signal, refuse_raw
-from palaestra.policies.initialise import orthogonal
+from palaestra.policies.layers import orthogonal
 
 if TYPE_CHECKING:
     from palaestra.core.spaces import EnvInterface
@@ -38,7 +38,7 @@ class Conv(Component):
 
     def __init__(self, inputs: tuple[Signal, ...], settings: ConvSettings, interface: EnvInterface) -> None:
         super().__init__(inputs, settings, interface)
-        channels, *sides = _picture(inputs[0])
+        channels, *sides = _image(inputs[0])
         after = [_side(side, settings.kernel, settings.stride, settings.padding) for side in sides]
         if min(after) < 1:
             padded = " with its padding" if settings.padding else ""
@@ -67,7 +67,7 @@ class ConvTower(Component):
 
     def __init__(self, inputs: tuple[Signal, ...], settings: ConvTowerSettings, interface: EnvInterface) -> None:
         super().__init__(inputs, settings, interface)
-        channels, *sides = _picture(inputs[0])
+        channels, *sides = _image(inputs[0])
         shapes = settings.layers or layers_for(min(sides))
         layers = []
         for number, (count, kernel, stride) in enumerate(shapes, start=1):
@@ -96,7 +96,7 @@ def layers_for(side: int) -> tuple[LayerShape, ...]:
     return SMALL if side >= SMALL_FROM else TINY
 
 
-def _picture(signal: Signal) -> tuple[int, ...]:
+def _image(signal: Signal) -> tuple[int, ...]:
     refuse_raw(signal)
     if len(signal.shape) != 3:
         raise Misfit(f"needs a picture [channels, height, width], not {signal}")

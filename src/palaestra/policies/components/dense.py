@@ -12,8 +12,7 @@ from torch.nn.functional import layer_norm
 from palaestra.config.base import Frozen
 from palaestra.policies.activations import ACTIVATIONS, ActivationName
 from palaestra.policies.components.base import Component, Misfit, Signal, one_vector, refuse_raw
-from palaestra.policies.initialise import HIDDEN_GAIN, orthogonal
-from palaestra.policies.narrow import linear
+from palaestra.policies.layers import HIDDEN_GAIN, linear, orthogonal
 
 if TYPE_CHECKING:
     from palaestra.core.spaces import EnvInterface

@@ -14,7 +14,7 @@ from palaestra.config.base import Frozen
 from palaestra.core.spaces import BoxSpec
 from palaestra.policies.components.base import Component, Misfit, Signal, one_vector
 from palaestra.policies.distributions import Distribution, head_size, make_distribution
-from palaestra.policies.initialise import ACTOR_GAIN, CRITIC_GAIN, orthogonal
+from palaestra.policies.layers import ACTOR_GAIN, CRITIC_GAIN, orthogonal
 
 if TYPE_CHECKING:
     from palaestra.core.spaces import EnvInterface

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from palaestra.config.base import Frozen
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 from palaestra.policies.components.base import Component, Misfit, Signal
-from palaestra.policies.observations import flat_size, flatten_observation
-from palaestra.policies.pictures import ChannelsAre, PictureReader, is_picture
+from palaestra.policies.observations import ChannelsAre, ImageReader, flat_size, flatten_observation, is_image
 
 if TYPE_CHECKING:
     from palaestra.core.spaces import EnvInterface
@@ -55,12 +54,12 @@ class Image(Component):
     def __init__(self, inputs: tuple[Signal, ...], settings: ImageSettings, interface: EnvInterface) -> None:
         super().__init__(inputs, settings, interface)
         space = _raw(inputs[0], "an image")
-        if not isinstance(space, BoxSpec) or not is_picture(space):
+        if not isinstance(space, BoxSpec) or not is_image(space):
             raise Misfit(
                 f"needs a picture [channels, height, width] or [height, width, channels], not {inputs[0]}; "
                 "for vectors choose policy=mlp"
             )
-        self.reader = PictureReader(space, inputs[0].features, settings.channels, settings.scale)
+        self.reader = ImageReader(space, inputs[0].features, settings.channels, settings.scale)
         self.emit(*self.reader.shape)
 
     def forward(self, rows: Tensor) -> Tensor:

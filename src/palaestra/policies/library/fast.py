@@ -13,9 +13,9 @@ from palaestra.core.errors import UsageError
 from palaestra.core.spaces import BoxSpec, EnvInterface
 from palaestra.policies.base import Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.distributions import head_size, make_distribution
-from palaestra.policies.initialise import ACTOR_GAIN, CRITIC_GAIN, orthogonal
+from palaestra.policies.layers import ACTOR_GAIN, CRITIC_GAIN, orthogonal
 from palaestra.policies.memory.fused import LstmCell
-from palaestra.policies.pictures import PictureReader, is_picture
+from palaestra.policies.observations import ImageReader, is_image
 
 if TYPE_CHECKING:
     from palaestra.core.spaces import SpaceSpec
@@ -36,10 +36,10 @@ class FastPolicy(Policy):
 
     def __init__(self, interface: EnvInterface, settings: FastSettings) -> None:
         super().__init__()
-        space = _picture_space(interface.observation_space)
+        space = _image_space(interface.observation_space)
         self.action_space = interface.action_space
         self.size = settings.size
-        self.read = PictureReader(space, interface.features)
+        self.read = ImageReader(space, interface.features)
         channels, height, width = self.read.shape
         if min(height, width) < settings.kernel:
             raise UsageError(
@@ -70,8 +70,8 @@ class FastPolicy(Policy):
         return {name: torch.zeros(batch_size, self.size, device=device) for name in (HIDDEN, CELL)}
 
 
-def _picture_space(space: SpaceSpec) -> BoxSpec:
-    if not (isinstance(space, BoxSpec) and is_picture(space)):
+def _image_space(space: SpaceSpec) -> BoxSpec:
+    if not (isinstance(space, BoxSpec) and is_image(space)):
         raise UsageError(
             f"FastPolicy needs pictures [channels, height, width] or [height, width, channels], not {space}.",
             "For vectors choose policy=mlp.",

@@ -13,11 +13,11 @@ from torch.nn.functional import gelu
 
 from palaestra.config.base import Frozen
 from palaestra.core.spaces import BoxSpec, EnvInterface
+from palaestra.policies.activations import tanh
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.distributions import Distribution, head_size, make_distribution
-from palaestra.policies.narrow import linear
+from palaestra.policies.layers import linear
 from palaestra.policies.observations import flat_size, flatten_observation
-from palaestra.policies.tanh import tanh
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -38,7 +38,7 @@ class Peer:
 
     rank: int  # -1 until it has introduced itself
     connection: socket.socket
-    heard_at: float
+    last_received_at: float
     received: bytes = b""
     has_left: bool = False  # with a goodbye
     has_confirmed: bool = False  # that it knows the cause
@@ -162,7 +162,7 @@ class Heartbeat:
         """Whoever was stopped itself (SIGSTOP, a sleeping machine) has heard nobody, and must not blame the others."""
         if now - self._checked_at > SILENT_SHARE * self._limit / 2:
             for peer in self._peers.values():
-                peer.heard_at = now
+                peer.last_received_at = now
         self._checked_at = now
 
     def _handle(self, source: Any, data: socket.socket | Peer | None) -> None:
@@ -189,7 +189,7 @@ class Heartbeat:
         if not data:
             self._drop(peer)
             return
-        peer.heard_at = monotonic()
+        peer.last_received_at = monotonic()
         *lines, peer.received = (peer.received + data).split(b"\n")
         for line in lines:
             self._receive(peer, line)
@@ -252,9 +252,9 @@ class Heartbeat:
                 self._fail(f"{self._name(rank)} {how}.", now)
                 return
         for peer in self._peers.values():
-            silence = now - peer.heard_at
+            silence = now - peer.last_received_at
             if silence > SILENT_SHARE * self._limit and not peer.has_left:
-                self._fail(self._describe_silence(peer.rank, silence), peer.heard_at)
+                self._fail(self._describe_silence(peer.rank, silence), peer.last_received_at)
                 return
 
     def _describe_silence(self, rank: int, seconds: float) -> str:

@@ -50,7 +50,7 @@ EXPLAIN_SECONDS = 3.0  # for the heartbeat to tell why a collective failed
 
 @contextmanager
 def open_group(
-    asked: DistributedConfig, device: str = "auto", end_process: Callable[[PeerLost], object] | None = None
+    config: DistributedConfig, device: str = "auto", end_process: Callable[[PeerLost], object] | None = None
 ) -> Iterator[Group]:
     """The group of this process for the block's duration; it is closed in every case.
 
@@ -58,13 +58,13 @@ def open_group(
     the networks are, as the configuration has it. `end_process` is called, by a thread, when another rank is lost and
     this one does not leave the block in time.
     """
-    place = read_rank_info(os.environ)
-    if place is None or place.world_size == 1:
-        if asked.backend == "nccl":
-            choose_backend(asked.backend)  # refused here as it would be among several
+    rank_info = read_rank_info(os.environ)
+    if rank_info is None or rank_info.world_size == 1:
+        if config.backend == "nccl":
+            choose_backend(config.backend)  # refused here as it would be among several
         yield Group()
         return
-    group = _join_in_memory(place, asked, device) or _join(place, asked, end_process or _end_process)
+    group = _join_in_memory(rank_info, config, device) or _join(rank_info, config, end_process or _end_process)
     try:
         yield group
     except PeerLost:
@@ -79,29 +79,29 @@ def open_group(
         group.close()
 
 
-def choose_backend(asked: str) -> str:
+def choose_backend(requested: str) -> str:
     """Small tensors on the host always go over gloo; with CUDA, those on devices go over nccl."""
     has_cuda = torch.cuda.is_available() and dist.is_nccl_available()
-    if asked == "nccl" and not has_cuda:
+    if requested == "nccl" and not has_cuda:
         raise UsageError(
             "distributed.backend=nccl needs CUDA, which torch does not find here.", "Set distributed.backend=gloo."
         )
-    return "cpu:gloo,cuda:nccl" if has_cuda and asked != "gloo" else "gloo"
+    return "cpu:gloo,cuda:nccl" if has_cuda and requested != "gloo" else "gloo"
 
 
-def _join_in_memory(place: RankInfo, asked: DistributedConfig, device: str) -> Group | None:
+def _join_in_memory(rank_info: RankInfo, config: DistributedConfig, device: str) -> Group | None:
     """Where whoever started the ranks gave them common memory, and every network is on the CPU; else None."""
     given = os.environ.get(MEMORY)
-    if given is None or asked.backend != "auto" or not is_surely_cpu(device):
+    if given is None or config.backend != "auto" or not is_surely_cpu(device):
         return None
     try:
-        memory = map_memory(int(given), place.rank, place.world_size, asked.timeout_seconds)
+        memory = map_memory(int(given), rank_info.rank, rank_info.world_size, config.timeout_seconds)
     except OSError as error:
         raise RunFailed(
-            f"Rank {place.rank} of {place.world_size} cannot use the memory that the ranks share: {error.strerror}.",
+            f"{rank_info} cannot use the memory that the ranks share: {error.strerror}.",
             "Set distributed.backend=gloo to do without it.",
         ) from error
-    return None if memory is None else SharedMemoryGroup(memory, place.rank, place.world_size)
+    return None if memory is None else SharedMemoryGroup(memory, rank_info.rank, rank_info.world_size)
 
 
 @dataclass(frozen=True)
@@ -114,31 +114,31 @@ class Settings:
 
 
 def _join(
-    place: RankInfo, asked: DistributedConfig, end_process: Callable[[PeerLost], object]
+    rank_info: RankInfo, config: DistributedConfig, end_process: Callable[[PeerLost], object]
 ) -> torch_group.TorchGroup:
     if dist.is_initialized():
         raise UsageError(
             f"torch.distributed is open already, with {dist.get_world_size()} processes.",
             "Close it before training: torch.distributed.destroy_process_group()",
         )
-    backend = choose_backend(asked.backend) if place.rank == 0 else ""  # the others take that of rank 0
-    interface, origin = requested_interface(asked.interface)
-    chosen = endpoint_on(interface, origin, place.address) if interface else None
-    rendezvous = Rendezvous(place, asked.timeout_seconds)
+    backend = choose_backend(config.backend) if rank_info.rank == 0 else ""  # the others take that of rank 0
+    interface, origin = requested_interface(config.interface)
+    chosen = endpoint_on(interface, origin, rank_info.address) if interface else None
+    rendezvous = Rendezvous(rank_info, config.timeout_seconds)
     own = Member(
-        rank=place.rank,
+        rank=rank_info.rank,
         host=socket.gethostname(),
-        address=chosen.address if chosen else source_address(place.address),
+        address=chosen.address if chosen else source_address(rank_info.address),
         process=describe_process(),
     )
     heartbeat, settings = _start_heartbeat(
-        place, Settings(backend, asked.timeout_seconds, asked.peer_timeout_seconds), rendezvous, own
+        rank_info, Settings(backend, config.timeout_seconds, config.peer_timeout_seconds), rendezvous, own
     )
     heartbeat.on_deadline = lambda cause: end_process(PeerLost(cause))
     try:
-        members = [rendezvous.member(rank, heartbeat.cause) for rank in range(place.world_size)]
+        members = [rendezvous.member(rank, heartbeat.cause) for rank in range(rank_info.world_size)]
         endpoint = _choose_endpoint(chosen, own, members, heartbeat)
-        connections = _open(place, settings, rendezvous, endpoint, heartbeat)
+        connections = _open(rank_info, settings, rendezvous, endpoint, heartbeat)
     except BaseException as error:
         if not isinstance(error, PeerLost):
             heartbeat.report_failure(str(error) or type(error).__name__)
@@ -146,30 +146,30 @@ def _join(
         heartbeat.close()
         raise
     processes = {member.rank: member.process for member in members}
-    return torch_group.TorchGroup(place.local_rank, settings.timeout_seconds, heartbeat, connections, processes)
+    return torch_group.TorchGroup(rank_info.local_rank, settings.timeout_seconds, heartbeat, connections, processes)
 
 
 def _start_heartbeat(
-    place: RankInfo, settings: Settings, rendezvous: Rendezvous, own: Member
+    rank_info: RankInfo, settings: Settings, rendezvous: Rendezvous, own: Member
 ) -> tuple[Heartbeat, Settings]:
     """Before all ranks have come, so that one that ends while the others wait is noticed as well."""
-    if place.rank == 0:
+    if rank_info.rank == 0:
         heartbeat = Heartbeat(0, secrets.token_hex(16), settings.peer_timeout_seconds)
-        is_local_name = is_loopback(own.address) and not is_loopback(place.address)  # others see another address
+        is_local_name = is_loopback(own.address) and not is_loopback(rank_info.address)  # others see another address
         port = heartbeat.listen("" if is_local_name else own.address)
         rendezvous.post(replace(own, port=port, token=heartbeat.token, settings=asdict(settings)))
         return heartbeat, settings
     leader = rendezvous.member(0)
     settings = Settings(**leader.settings)
-    heartbeat = Heartbeat(place.rank, leader.token, settings.peer_timeout_seconds)
+    heartbeat = Heartbeat(rank_info.rank, leader.token, settings.peer_timeout_seconds)
     is_here = machine_of(leader.process) == machine_of(own.process) != ""
-    address = leader.address if leader.address and (is_here or not is_loopback(leader.address)) else place.address
+    address = leader.address if leader.address and (is_here or not is_loopback(leader.address)) else rank_info.address
     try:
         heartbeat.connect(address, leader.port, settings.peer_timeout_seconds)
     except OSError as error:
         raise RunFailed(
-            f"Rank {place.rank} of {place.world_size} on {own.host} found rank 0 on {leader.host} at "
-            f"{place.address}:{place.port}, but could not connect to {address}:{leader.port} from "
+            f"{rank_info} on {own.host} found rank 0 on {leader.host} at "
+            f"{rank_info.address}:{rank_info.port}, but could not connect to {address}:{leader.port} from "
             f"{endpoint_of(own.address)}: {error.strerror or error}.",
             "Does a firewall close ports between the machines? Ranks use MASTER_PORT and ports chosen by the system.",
         ) from error
@@ -189,22 +189,22 @@ def _choose_endpoint(chosen: Endpoint | None, own: Member, members: list[Member]
 
 
 def _open(
-    place: RankInfo, settings: Settings, rendezvous: Rendezvous, endpoint: Endpoint, heartbeat: Heartbeat
+    rank_info: RankInfo, settings: Settings, rendezvous: Rendezvous, endpoint: Endpoint, heartbeat: Heartbeat
 ) -> process_group.ProcessGroupConnections:
     if "nccl" in settings.backend:
         choose_backend("nccl")  # refused where this machine has no CUDA
-        torch.cuda.set_device(place.local_rank)
+        torch.cuda.set_device(rank_info.local_rank)
     timeout = timedelta(seconds=settings.timeout_seconds)
     try:
         return process_group.open_process_group(
-            settings.backend, rendezvous.store, place.rank, place.world_size, timeout, endpoint
+            settings.backend, rendezvous.store, rank_info.rank, rank_info.world_size, timeout, endpoint
         )
     except RuntimeError as error:
         if cause := heartbeat.cause(EXPLAIN_SECONDS):
             raise PeerLost(cause) from error
         raise RunFailed(
-            f"Rank {place.rank} of {place.world_size} on {socket.gethostname()} could not join the others: it met them "
-            f"at {place.address}:{place.port}, then connected from {endpoint}: "
+            f"{rank_info} on {socket.gethostname()} could not join the others: it met them "
+            f"at {rank_info.address}:{rank_info.port}, then connected from {endpoint}: "
             f"{str(error).strip().partition(chr(10))[0]}",
             "Is this the right network? Choose another with distributed.interface=NAME; 'ip address' lists them.",
         ) from error

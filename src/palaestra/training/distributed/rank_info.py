@@ -25,6 +25,9 @@ class RankInfo:
     address: str
     port: int
 
+    def __str__(self) -> str:
+        return f"Rank {self.rank} of {self.world_size}"
+
 
 def read_rank_info(variables: Mapping[str, str]) -> RankInfo | None:
     """None: alone. MASTER_* without the others is left over from something else and means nothing."""

@@ -51,12 +51,12 @@ class Member:
 class Rendezvous:
     """The store, opened: rank 0 keeps it, unless torchrun does."""
 
-    def __init__(self, place: RankInfo, timeout_seconds: float, variables: Mapping[str, str] = os.environ) -> None:
-        self._place = place
+    def __init__(self, rank_info: RankInfo, timeout_seconds: float, variables: Mapping[str, str] = os.environ) -> None:
+        self._rank_info = rank_info
         self._timeout_seconds = timeout_seconds
         self._deadline = monotonic() + timeout_seconds
         by_agent = variables.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-        self._is_server = place.rank == 0 and not by_agent
+        self._is_server = rank_info.rank == 0 and not by_agent
         if not self._is_server:
             self._wait_for_server()
         listening = variables.get(LISTENING) if self._is_server else None
@@ -83,9 +83,9 @@ class Rendezvous:
 
     def post_refusal(self, message: str, seconds: float) -> None:
         """This rank will not join. Waits for up to `seconds` until all others know."""
-        self.store.compare_set(REFUSAL, "", json.dumps({"rank": self._place.rank, "message": message}))
+        self.store.compare_set(REFUSAL, "", json.dumps({"rank": self._rank_info.rank, "message": message}))
         deadline = monotonic() + seconds
-        while self.store.add(CONFIRMATIONS, 0) < self._place.world_size - 1 and monotonic() < deadline:
+        while self.store.add(CONFIRMATIONS, 0) < self._rank_info.world_size - 1 and monotonic() < deadline:
             sleep(CHECK_SECONDS)
 
     def _demand_no_refusal(self) -> None:
@@ -96,7 +96,7 @@ class Rendezvous:
 
     def _wait_for_server(self) -> None:
         """Connecting by ourselves gives the plain reason where PyTorch would only count its attempts."""
-        address = (self._place.address, self._place.port)
+        address = (self._rank_info.address, self._rank_info.port)
         while True:
             try:
                 socket.create_connection(address, CONNECT_SECONDS).close()
@@ -113,9 +113,9 @@ class Rendezvous:
 
     def _open_store(self, listening: int | None) -> c10d.Store:
         return c10d.TCPStore(
-            self._place.address,
-            self._place.port,
-            self._place.world_size,
+            self._rank_info.address,
+            self._rank_info.port,
+            self._rank_info.world_size,
             self._is_server,
             timedelta(seconds=self._timeout_seconds),
             wait_for_workers=False,
@@ -146,18 +146,18 @@ class Rendezvous:
 
     @property
     def _name(self) -> str:
-        return f"Rank {self._place.rank} of {self._place.world_size} on {socket.gethostname()}"
+        return f"{self._rank_info} on {socket.gethostname()}"
 
     @property
     def _where(self) -> str:
-        address = self._place.address
-        return f"[{address}]:{self._place.port}" if ":" in address else f"{address}:{self._place.port}"
+        address = self._rank_info.address
+        return f"[{address}]:{self._rank_info.port}" if ":" in address else f"{address}:{self._rank_info.port}"
 
 
-def post_refusal(place: RankInfo, message: str, seconds: float) -> None:
+def post_refusal(rank_info: RankInfo, message: str, seconds: float) -> None:
     """Of a rank that cannot even begin to join: the others end with this reason instead of waiting for it."""
     try:
-        Rendezvous(place, seconds).post_refusal(message, seconds)
+        Rendezvous(rank_info, seconds).post_refusal(message, seconds)
     except (RunFailed, RuntimeError):  # nobody is there to be told, or the store is gone
         return
 

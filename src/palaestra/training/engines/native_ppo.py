@@ -14,7 +14,7 @@ import numpy as np
 from palaestra.algorithms import serialization
 from palaestra.algorithms.base import NATIVE_ENGINE, Iteration, Progress
 from palaestra.algorithms.ppo.algorithm import Ppo
-from palaestra.algorithms.serialization import seeded_state
+from palaestra.algorithms.serialization import seeded_torch_state
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.seeds import draw_seed
 from palaestra.training.engines.native_engine import NativeEngine
@@ -105,6 +105,6 @@ class NativePpo(Ppo):
             "optimizer": {name: network.numbers[own].copy() for name, own in adam.items()},
             "memory": {},
             "reward_sums": np.zeros(self.envs.count, np.float32),
-            "sampler": seeded_state(draw_seed(self.config.seed, "actions", self.group.rank)),
+            "sampler": seeded_torch_state(draw_seed(self.config.seed, "actions", self.group.rank)),
             "teacher": None,
         }

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from palaestra.config.policy import PolicyConfig
     from palaestra.core.spaces import EnvInterface
 
-HIDDEN_GAIN, ACTOR_GAIN, CRITIC_GAIN = 2**0.5, 0.01, 1.0  # as policies/initialise.py has them
+HIDDEN_GAIN, ACTOR_GAIN, CRITIC_GAIN = 2**0.5, 0.01, 1.0  # as policies/layers.py has them
 LINE = 16  # floats of a cache line
 ACTIVATIONS = {"tanh": Activation.TANH, "relu": Activation.RELU, "gelu": Activation.GELU}
 
@@ -66,25 +66,27 @@ def build_numpy_network(config: PolicyConfig, interface: EnvInterface, seed: int
         outputs = sum(plan_head(interface.action_space).counts)
     except Unsupported:
         return None
-    pen = Pen(NetworkPlan([inputs]), np.random.default_rng(seed))
-    actor = pen.tower("actor", settings)
+    writer = ParameterWriter(NetworkPlan([inputs]), np.random.default_rng(seed))
+    actor = writer.tower("actor", settings)
     if isinstance(interface.action_space, BoxSpec):
         spreads = np.full(outputs, settings.log_std)
-        pen.plan.log_std_offset = pen.write("action.log_std", spreads)  # a module's own numbers precede its layers'
-    pen.plan.action_slot = pen.layer("action.layer", actor, outputs, ACTOR_GAIN, Activation.NONE)
-    critic = pen.tower("critic", settings)
-    pen.plan.value_slot = pen.layer("value.layer", critic, 1, CRITIC_GAIN, Activation.NONE)
-    return NumpyNetwork(pen.plan, _adam_memory(np.concatenate(pen.parts)), pen.shapes)
+        writer.plan.log_std_offset = writer.write(
+            "action.log_std", spreads
+        )  # a module's own numbers precede its layers'
+    writer.plan.action_slot = writer.layer("action.layer", actor, outputs, ACTOR_GAIN, Activation.NONE)
+    critic = writer.tower("critic", settings)
+    writer.plan.value_slot = writer.layer("value.layer", critic, 1, CRITIC_GAIN, Activation.NONE)
+    return NumpyNetwork(writer.plan, _adam_memory(np.concatenate(writer.parts)), writer.shapes)
 
 
-class Pen:
+class ParameterWriter:
     """Writes parameters one behind the other, and the plan that says where they are."""
 
-    def __init__(self, plan: NetworkPlan, dice: np.random.Generator) -> None:
+    def __init__(self, plan: NetworkPlan, rng: np.random.Generator) -> None:
         self.plan = plan
         self.parts: list[NDArray[np.float32]] = []
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self._dice = dice
+        self._rng = rng
         self._written = 0
 
     def tower(self, node: str, settings: Settings) -> int:
@@ -96,7 +98,7 @@ class Pen:
 
     def layer(self, name: str, source: int, outputs: int, gain: float, activation: Activation) -> int:
         inputs, target = self.plan.slot_sizes[source], len(self.plan.slot_sizes)
-        weight = self.write(f"{name}.weight", orthogonal(self._dice, outputs, inputs, gain))
+        weight = self.write(f"{name}.weight", orthogonal(self._rng, outputs, inputs, gain))
         bias = self.write(f"{name}.bias", np.zeros(outputs))
         self.plan.slot_sizes.append(outputs)
         self.plan.layers.append(
@@ -114,17 +116,17 @@ class Pen:
         return target
 
     def write(self, name: str, numbers: NDArray[np.float64]) -> int:
-        """The place of the first of them."""
-        place = self._written
+        """The position of the first of them."""
+        position = self._written
         self.shapes[f"network.nodes.{name}"] = numbers.shape
         self.parts.append(numbers.astype(np.float32).ravel())
         self._written += numbers.size
-        return place
+        return position
 
 
-def orthogonal(dice: np.random.Generator, rows: int, columns: int, gain: float) -> NDArray[np.float64]:
+def orthogonal(rng: np.random.Generator, rows: int, columns: int, gain: float) -> NDArray[np.float64]:
     """[rows, columns] whose shorter side is orthonormal, times `gain`; uniform over all such matrices."""
-    drawn = dice.standard_normal((max(rows, columns), min(rows, columns)))
+    drawn = rng.standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(drawn)
     q *= np.sign(np.diagonal(r))  # without this the factorisation's own habits would show
     return gain * (q if rows >= columns else q.T)

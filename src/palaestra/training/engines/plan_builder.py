@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from palaestra.policies.activations import unchanged
+from palaestra.policies.activations import tanh, unchanged
 from palaestra.policies.memory.fused import FusedCell, GruCell, LstmCell
 from palaestra.policies.memory.mingru import MinGruCell
-from palaestra.policies.tanh import tanh
 from palaestra.training.engines.network_plan import (
     Activation,
     CellKind,

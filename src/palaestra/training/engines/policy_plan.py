@@ -16,8 +16,7 @@ from palaestra.policies.components.observe import Vector
 from palaestra.policies.components.recurrent import Recurrent
 from palaestra.policies.components.shaping import Activation, Flatten, Merge
 from palaestra.policies.graph import GraphPolicy
-from palaestra.policies.graph_order import sorted_nodes
-from palaestra.policies.graph_spec import OBSERVATION
+from palaestra.policies.graph_spec import OBSERVATION, sorted_nodes
 from palaestra.policies.library.mlp import MlpPolicy
 from palaestra.training.engines.network_plan import Unsupported, part_of, plan_input
 from palaestra.training.engines.plan_builder import PlanBuilder, Slots, Target, cell_parameters
