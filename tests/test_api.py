@@ -10,7 +10,7 @@ from palaestra import api
 from palaestra.cluster.evaluation.jobs import Status
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import DamagedFile, NotFound, UsageError
-from palaestra.core.trials import TrialEnd
+from palaestra.core.trials import TrialResult
 from palaestra.runs.documents import read_config, read_request
 
 
@@ -118,7 +118,7 @@ def test_a_sweep_is_a_function(tmp_path, monkeypatch):
             return order.name
 
         def finished(self, _seconds):
-            return [TrialEnd(seen[-1], 2, "refused")]
+            return [TrialResult(seen[-1], 2, "refused")]
 
         def close(self):
             seen.append("closed")

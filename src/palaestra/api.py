@@ -178,7 +178,7 @@ def evaluate(
     runs_root: Path | None = None,
     **settings: Any,
 ) -> SuiteReport:
-    """Judge `RUN`, `RUN:best`, `RUN:latest`, `RUN:EPOCH` or the path of a checkpoint, as its run would.
+    """Evaluates `RUN`, `RUN:best`, `RUN:latest`, `RUN:EPOCH` or the path of a checkpoint, as its run would.
 
     `suite` is a recipe's name, a plugin's or a FILE.yaml; `env={"max_episode_steps": 100}` changes the environment.
     """
@@ -211,9 +211,9 @@ def request_policy_eval(
     address: str | None = None,
     runs_root: Path | None = None,
 ) -> list[EvaluationJob]:
-    """Have targets judged on Ray, each in every suite; `RUN:all` means all checkpoints of a run.
+    """Evaluates targets on Ray, each in every suite; `RUN:all` means all checkpoints of a run.
 
-    What was judged before, or is asked for twice, is not sent unless `again`; `dry_run` only says what would be sent.
+    Recorded and repeated evaluations are not sent unless `again`; `dry_run` only returns what would be sent.
     Without `address` the runs say where the cluster is, else RAY_ADDRESS, else a Ray of our own plays on this machine.
     """
     from palaestra.cluster.evaluation.jobs import make_jobs, request_evaluations
@@ -238,18 +238,18 @@ def analyze(
     html: Path | None = None,
     runs_root: Path | None = None,
 ) -> Analysis:
-    """Compare what was judged and learned: `analyze("a", "b").scores.groups[0].iqm`; `html` is written anew."""
-    from palaestra.analysis.report import analyze_subjects
-    from palaestra.analysis.subjects import find_subjects
+    """Compares evaluations and learning curves: `analyze("a", "b").scores.groups[0].iqm`; `html` is overwritten."""
+    from palaestra.analysis.report import analyze_targets
+    from palaestra.analysis.targets import find_targets
 
-    subjects = find_subjects(targets, runs_root)
-    analysis = analyze_subjects(subjects, tuple(metrics))
+    found = find_targets(targets, runs_root)
+    analysis = analyze_targets(found, tuple(metrics))
     if weights:
         from palaestra.analysis.weights import with_weights
 
-        analysis = with_weights(analysis, subjects)
+        analysis = with_weights(analysis, found)
     if html is not None:
-        from palaestra.analysis.page import write_page
+        from palaestra.analysis.html_report import write_page
 
         write_page(analysis, html)
     return analysis

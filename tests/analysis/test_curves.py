@@ -3,9 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from palaestra.analysis.curves import CELLS, Grid, lay, make_charts
-from palaestra.analysis.groups import group_runs
-from palaestra.analysis.subjects import find_subjects
+from palaestra.analysis.curves import CELLS, Grid, make_charts, resample_buckets
+from palaestra.analysis.targets import find_targets, group_runs
 from palaestra.core.errors import NotFound
 from palaestra.runs.metrics.reader import Bucket
 
@@ -13,7 +12,7 @@ RETURN = "charts/episodic_return"
 
 
 def charts_of(*targets, metrics=()):
-    return make_charts(group_runs(find_subjects(targets)), metrics)
+    return make_charts(group_runs(find_targets(targets)), metrics)
 
 
 def one_curve(*targets):
@@ -63,10 +62,10 @@ def test_a_run_that_is_not_so_far_counts_as_far_as_it_is(make_run):
 
 def test_runs_with_points_at_other_steps_are_joined_by_straight_lines():
     grid = Grid(0, 4)
-    lane = lay([Bucket(0, 0, 0.0, 0.0, 0.0, 1), Bucket(4, 4, 8.0, 8.0, 8.0, 1)], grid)
-    assert lane.mean.tolist() == [0, 2, 4, 6, 8]
-    assert lay([Bucket(3, 3, 5.0, 5.0, 5.0, 1)], grid).mean.tolist()[3] == 5
-    assert np.isnan(lay([Bucket(3, 3, 5.0, 5.0, 5.0, 1)], grid).mean[[0, 1, 2, 4]]).all()
+    run_curve = resample_buckets([Bucket(0, 0, 0.0, 0.0, 0.0, 1), Bucket(4, 4, 8.0, 8.0, 8.0, 1)], grid)
+    assert run_curve.mean.tolist() == [0, 2, 4, 6, 8]
+    assert resample_buckets([Bucket(3, 3, 5.0, 5.0, 5.0, 1)], grid).mean.tolist()[3] == 5
+    assert np.isnan(resample_buckets([Bucket(3, 3, 5.0, 5.0, 5.0, 1)], grid).mean[[0, 1, 2, 4]]).all()
 
 
 def test_groups_share_the_steps_of_their_cells(make_run):

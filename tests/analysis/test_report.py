@@ -19,14 +19,14 @@ def test_a_policy_is_traced_to_what_made_it(make_run):
     assert analysis.notes == ()
 
 
-def test_a_run_that_was_never_judged_is_said_plainly_and_its_curves_are_shown(make_run):
+def test_a_run_that_was_never_evaluated_has_a_note_and_its_curves(make_run):
     run = make_run("first")
     run.save(3)
     run.measure("charts/episodic_return", [(1, 2.0), (2, 3.0)])
     analysis = find_and_analyze(["first"])
     assert analysis.scores.policies == ()
     assert len(analysis.charts) == 1
-    assert "first:3: It was never judged; its curves are shown." in analysis.notes[0]
+    assert "first:3: It was never evaluated; its curves are shown." in analysis.notes[0]
     assert "palaestra eval first:3" in analysis.notes[0]
 
 
@@ -41,18 +41,18 @@ def test_what_was_left_out_is_said(make_run):
     assert "1 episodes of 'default' have no finite return" in find_and_analyze(["first"]).notes[0]
 
 
-def test_policies_with_nothing_in_common_are_said_to_have_no_overall_figure(make_run):
+def test_policies_without_a_common_simulation_have_no_overall_figures(make_run):
     make_run("one", a=1).judge(1, [1.0], env="A-v0")
     make_run("two", a=2).judge(1, [1.0], env="B-v0")
-    assert "No simulation was played by all of them" in find_and_analyze(["one", "two"]).notes[-1]
+    assert "No simulation was played by all policies" in find_and_analyze(["one", "two"]).notes[-1]
 
 
-def test_what_overall_figures_are_over_is_said_where_it_is_not_everything(make_run):
+def test_a_note_names_the_simulations_of_the_overall_figures(make_run):
     run = make_run("one", a=1)
     run.judge(1, [1.0], env="A-v0")
     run.judge(1, [1.0], env="B-v0")
     make_run("two", a=2).judge(1, [1.0], env="B-v0")
-    assert find_and_analyze(["one", "two"]).notes[-1].endswith("what all of them have played: B-v0.")
+    assert find_and_analyze(["one", "two"]).notes[-1].endswith("the simulations that all policies have played: B-v0.")
 
 
 def test_nothing_is_not_analyzed():

@@ -1,16 +1,15 @@
 import pytest
 
-from palaestra.analysis.groups import group_policies
-from palaestra.analysis.judgements import read_judged
+from palaestra.analysis.evaluations import read_evaluations
 from palaestra.analysis.scores import make_scores
-from palaestra.analysis.subjects import find_subjects
+from palaestra.analysis.targets import find_targets, group_policies
 
 
 def scores_of(*targets):
-    subjects = find_subjects(targets)
-    judged = {one.label: read_judged(one.directory, one.epoch).judgements for one in subjects}
+    targets = find_targets(targets)
+    evaluated = {one.label: read_evaluations(one.directory, one.epoch).results for one in targets}
     return make_scores(
-        group_policies(subjects), {name: {one.setting: one for one in found} for name, found in judged.items()}
+        group_policies(targets), {name: {one.setting: one for one in found} for name, found in evaluated.items()}
     )
 
 

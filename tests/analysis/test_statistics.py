@@ -5,11 +5,11 @@ from palaestra.analysis import statistics
 from palaestra.analysis.statistics import (
     Estimate,
     estimate,
+    format_estimate,
     interquartile_mean,
     mean_band,
     mean_of_strata,
     probability_of_improvement,
-    spoken,
 )
 
 
@@ -149,5 +149,5 @@ def test_a_band_is_made_of_the_runs_that_are_there():
 
 
 def test_an_estimate_is_spoken_with_its_interval_where_it_has_one():
-    assert spoken(Estimate(475.16, 470.04, 480.0)) == "475.2 [470, 480]"
-    assert (spoken(Estimate(3.0)), spoken(None)) == ("3", "-")
+    assert format_estimate(Estimate(475.16, 470.04, 480.0)) == "475.2 [470, 480]"
+    assert (format_estimate(Estimate(3.0)), format_estimate(None)) == ("3", "-")

@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from palaestra.analysis.report import analyze_subjects
-from palaestra.analysis.subjects import find_subjects
+from palaestra.analysis.report import analyze_targets
+from palaestra.analysis.targets import find_targets
 from palaestra.analysis.weights import weigh, with_weights
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
@@ -41,7 +41,7 @@ def saved(make_run):
 
 
 def test_layers_are_weighed_as_they_were_saved(saved):
-    found = weigh(find_subjects(["first"])[0])
+    found = weigh(find_targets(["first"])[0])
     layer = next(one for one in found.layers if one.norm > 0)
     assert (layer.units, layer.inputs, layer.full_rank) == (8, 4, 4)
     assert layer.norm == pytest.approx(math.sqrt(18))
@@ -53,12 +53,12 @@ def test_layers_are_weighed_as_they_were_saved(saved):
 def test_damaged_weights_are_not_weighed(saved):
     (saved.directory.checkpoints / "model_0001.safetensors").write_bytes(b"damaged")
     with pytest.raises(DamagedFile):
-        weigh(find_subjects(["first:1"])[0])
+        weigh(find_targets(["first:1"])[0])
 
 
 def test_weights_that_cannot_be_read_are_said_and_the_others_are_weighed(saved, make_run):
     make_run("second", a=1).save(1)
-    subjects = find_subjects(["second", "first"])
-    found = with_weights(analyze_subjects(subjects), subjects)
+    targets = find_targets(["second", "first"])
+    found = with_weights(analyze_targets(targets), targets)
     assert [one.label for one in found.weights] == ["first:1"]
     assert found.notes[-1].startswith("second:1: Its weights are not shown: ")

@@ -11,7 +11,7 @@ from palaestra.analysis.curves import Chart, Curve
 from palaestra.analysis.report import Analysis
 from palaestra.analysis.scores import Cell, Improvement, Row, Scores, Simulation
 from palaestra.analysis.statistics import Estimate
-from palaestra.analysis.weights import Layer, WeighedPolicy
+from palaestra.analysis.weights import Layer, PolicyWeights
 from palaestra.cli.analyze import BARS_SHOWN, PAIRS_SHOWN, print_analysis, print_heat_table, sparkline
 
 
@@ -37,7 +37,7 @@ def test_tables_go_to_stdout_and_what_is_missing_is_said_on_stderr(call, runs):
     assert "CartPole-v1" in out
     assert "charts/episodic_return" in out
     assert "second" in err
-    assert "It was never judged; its curves are shown." in err
+    assert "It was never evaluated; its curves are shown." in err
 
 
 def test_a_page_is_written_once_and_again_by_force(call, runs, workplace):
@@ -133,7 +133,7 @@ def test_only_so_many_pairs_are_listed_and_the_rest_is_counted(capsys):
 
 def test_curves_and_weights_have_a_line_each(capsys):
     curve = Curve("ppo", ("a", "b"), (1.0, 2e6), (0.0, 7.0), (None, 6.0), (None, 8.0), (-1.0, 5.0), (2.0, 99.0), (1, 2))
-    weighed = WeighedPolicy("ppo:1", (Layer("actor.0", 64, 4, 3.5, 3.9, 4, 0.125),))
+    weighed = PolicyWeights("ppo:1", (Layer("actor.0", 64, 4, 3.5, 3.9, 4, 0.125),))
     out = printed(capsys, charts=(Chart("charts/return", (curve,)),), weights=(weighed,))
     assert "7 [6, 8]" in out
     assert "2M" in out

@@ -10,8 +10,7 @@ from palaestra.cli.sweep import as_data, print_trials
 from palaestra.config.sweep import SweepConfig
 from palaestra.runs.store import runs_root
 from palaestra.sweeps.plan import plan_sweep
-from palaestra.sweeps.store import SweepStore
-from palaestra.sweeps.trial import Trial, TrialState
+from palaestra.sweeps.store import SweepStore, Trial, TrialState
 
 LR = ("ppo.learning_rate=1e-4..1e-2:log", "trials=3")
 
@@ -40,15 +39,15 @@ def test_a_dry_run_shows_the_trials_and_makes_nothing(call, workplace):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["cartpole"], 2, "nothing to try"),
-        ([], 2, "nothing to try"),
+        (["cartpole"], 2, "No key of the sweep has several values"),
+        ([], 2, "No key of the sweep has several values"),
         (["cartpol", *LR], 3, "Did you mean 'cartpole'?"),
         (["cartpole", "ppo.gama=0.9,0.99"], 2, "Did you mean 'ppo.gamma'?"),
         (["cartpole", "ppo.gamma=0.9..1.5"], 2, "'ppo.gamma=1.5' cannot be"),
         (["cartpole", "ppo.gamma=0.9..0.8"], 2, "0.9 is above 0.8"),
         (["cartpole", "ppo.gamma=0.9..0.9"], 2, "one value, not a range"),
         (["cartpole", "ppo.learning_rate=0..1:log"], 2, "above 0"),
-        (["cartpole", "ppo.gamma=0.9..0.99", "method=grid"], 2, "Say how many points"),
+        (["cartpole", "ppo.gamma=0.9..0.99", "method=grid"], 2, "needs a number of points"),
         (["cartpole", "ppo.gamma=0.9..0.99", "trials=0"], 2, "trials=0"),
         (["cartpole", "ppo.gamma=0.9,0.9"], 2, "twice"),
         (["cartpole", *LR, "executor=elsewhere"], 3, "elsewhere"),

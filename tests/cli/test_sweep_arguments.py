@@ -10,8 +10,7 @@ from palaestra.core.errors import NotFound, UsageError
 from palaestra.runs.documents import read_request
 from palaestra.runs.store import RunStore, runs_root
 from palaestra.sweeps.plan import plan_sweep
-from palaestra.sweeps.store import SweepStore
-from palaestra.sweeps.trial import Trial, TrialState
+from palaestra.sweeps.store import SweepStore, Trial, TrialState
 
 FILE = """
 recipe: cartpole

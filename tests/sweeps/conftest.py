@@ -8,7 +8,7 @@ import pytest
 from palaestra.config.train import TrainConfig
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest, RunState
-from palaestra.core.trials import TrialEnd
+from palaestra.core.trials import TrialResult
 from palaestra.runner.job import TrainingJob
 from palaestra.runs.metrics.writer import MetricsWriter
 from palaestra.runs.status import read_record, write_record
@@ -63,7 +63,7 @@ class FakeSlots:
         state, value, code = self.fate(name, job.config)
         if state is not None:
             leave_run(self.root, job.request, job.config, state, value)
-        return [TrialEnd(name, code, "" if code == 0 else "no luck")]
+        return [TrialResult(name, code, "" if code == 0 else "no luck")]
 
     def stop(self, handle):
         self.stopped.append(handle)

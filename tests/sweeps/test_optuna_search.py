@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from palaestra.sweeps.draw import random_settings
+from palaestra.sweeps.methods import random_settings
 from palaestra.sweeps.optuna_search import OptunaMethod
 from palaestra.sweeps.space import Choices, Range
-from palaestra.sweeps.trial import Trial, TrialState
+from palaestra.sweeps.store import Trial, TrialState
 
 RATE = Range("rate", 1e-6, 1.0, is_log=True)
 LAYERS = Range("layers", 1, 4, is_whole=True)

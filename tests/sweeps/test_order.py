@@ -8,7 +8,7 @@ from palaestra.cli.arguments import parse_train_arguments
 from palaestra.config.overrides import nest
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunState
-from palaestra.core.trials import SlotsWanted
+from palaestra.core.trials import SlotRequest
 from palaestra.runner.job import TrainingJob
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import read_record, write_record
@@ -22,7 +22,7 @@ from palaestra.sweeps.order import (
     is_done,
     make_order,
     prepare_run,
-    slots_wanted,
+    slot_request,
 )
 
 SETTINGS = {
@@ -56,7 +56,7 @@ def test_an_order_carries_the_request_and_the_complete_configuration(tmp_path):
 
 def test_a_slot_has_what_a_run_keeps_busy():
     _, config = prepare_run("cartpole", {"torch_threads": 3, "cluster.address": "10.0.0.1:6379"}, "x", "")
-    assert slots_wanted(config, 4) == SlotsWanted(count=4, cpus_each=3, address="10.0.0.1:6379")
+    assert slot_request(config, 4) == SlotRequest(count=4, cpus_each=3, address="10.0.0.1:6379")
 
 
 def test_a_run_is_done_when_it_has_all_its_steps(tmp_path, leave):
@@ -77,7 +77,7 @@ def test_a_run_with_other_settings_is_refused_with_the_difference(tmp_path, leav
 
 
 def test_a_run_in_other_hands_is_refused_with_its_process(tmp_path, leave, monkeypatch):
-    monkeypatch.setattr(order_module, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(order_module, "INACTIVE_SECONDS", 0.0)
     directory = leave("one", RunState.RUNNING)
     mine = {"pid": os.getpid(), "pid_started_at": process_started_at(os.getpid())}
     write_record(directory, replace(read_record(directory), state=RunState.RUNNING, **mine))

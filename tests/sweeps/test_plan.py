@@ -3,26 +3,26 @@ import pytest
 from palaestra.config.sweep import SweepConfig
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NotFound, UsageError
-from palaestra.sweeps.plan import judging_interval, plan_sweep
+from palaestra.sweeps.plan import evaluation_interval, plan_sweep
 from palaestra.sweeps.space import Range
 
 
-def plan(*, recipe="cartpole", settings=None, **asked):
-    parameters = asked.pop("parameters", {"ppo.gamma": "0.9,0.99"})
-    return plan_sweep(SweepConfig(recipe=recipe, parameters=parameters, settings=settings or {}, **asked))
+def plan(*, recipe="cartpole", settings=None, **requested):
+    parameters = requested.pop("parameters", {"ppo.gamma": "0.9,0.99"})
+    return plan_sweep(SweepConfig(recipe=recipe, parameters=parameters, settings=settings or {}, **requested))
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "said"),
+    ("requested", "error", "said"),
     [
-        ({"parameters": {}}, UsageError, "nothing to try"),
+        ({"parameters": {}}, UsageError, "No key of the sweep has several values"),
         ({"parameters": {"ppo.gama": "0.9,0.99"}}, UsageError, "Did you mean 'ppo.gamma'?"),
         ({"parameters": {"pp.gamma": "0.9,0.99"}}, UsageError, "No key named 'pp'"),
         ({"parameters": {"ppo.gamma": "0.9..1.5"}}, UsageError, "'ppo.gamma=1.5' cannot be"),
         ({"parameters": {"ppo.gamma": "-1..1.5"}}, UsageError, "2 settings cannot be used"),
         ({"parameters": {"ppo.gamma": "0.9,high"}}, UsageError, "'ppo.gamma=high' cannot be"),
         ({"parameters": {"ppo.env_count": "1.5..8"}}, UsageError, "'ppo.env_count=1.5' cannot be"),
-        ({"parameters": {"ppo.gamma": "0.9..0.99"}, "method": "grid"}, UsageError, "Say how many points"),
+        ({"parameters": {"ppo.gamma": "0.9..0.99"}, "method": "grid"}, UsageError, "needs a number of points"),
         ({"parameters": {"ppo.gamma": [0.9]}}, UsageError, "belongs under 'settings'"),
         ({"parameters": {"ppo.gamma": 0.9}}, UsageError, "belongs under 'settings'"),
         ({"settings": {"ppo.gamma": 0.9}}, UsageError, "ppo.gamma"),
@@ -38,13 +38,13 @@ def plan(*, recipe="cartpole", settings=None, **asked):
         (
             {"parameters": {"ppo.horizon": "32,48", "ppo.minibatch_size": "256,128"}},
             UsageError,
-            "Trial 3 (ppo.horizon=48, ppo.minibatch_size=256) cannot be",
+            "Trial 3 (ppo.horizon=48, ppo.minibatch_size=256) is invalid",
         ),
     ],
 )
-def test_what_some_trial_would_stumble_over_is_refused_at_the_door(asked, error, said):
+def test_a_sweep_with_an_invalid_trial_is_refused(requested, error, said):
     with pytest.raises(error) as caught:
-        plan(**asked)
+        plan(**requested)
     assert said in str(caught.value)
 
 
@@ -98,7 +98,7 @@ def test_where_the_score_decides_evaluations_are_arranged_for():
 def test_evaluations_are_few_and_the_last_is_near_the_end(steps):
     config = TrainConfig.model_validate({"total_steps": steps})
     iterations = -(-steps // config.ppo.batch_size)
-    interval = judging_interval(config)
+    interval = evaluation_interval(config)
     assert 1 <= iterations // interval <= 10
     assert iterations % interval <= max(1, iterations // 50)
 

@@ -1,31 +1,32 @@
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
 
 from palaestra.config.sweep import SweepConfig
-from palaestra.core.errors import UsageError
+from palaestra.core.errors import NotFound, UsageError
 from palaestra.core.run import RunState
 from palaestra.runs.documents import read_request
 from palaestra.runs.store import RunStore
 from palaestra.sweeps import search as module
-from palaestra.sweeps.fan_out import fan_out
 from palaestra.sweeps.methods import open_method
 from palaestra.sweeps.plan import plan_sweep
-from palaestra.sweeps.search import Search, run_sweep
-from palaestra.sweeps.store import SweepStore
-from palaestra.sweeps.trial import Trial, TrialState
+from palaestra.sweeps.scheduler import run_trials
+from palaestra.sweeps.search import Search, find_trial, run_sweep
+from palaestra.sweeps.store import SweepStore, Trial, TrialState
 
 FINISHED, FAILED = RunState.FINISHED, RunState.FAILED
 
 
-def plan(**asked):
+def plan(**requested):
     return plan_sweep(
         SweepConfig(
             **{
                 "name": "lr",
                 "parameters": {"ppo.gamma": "0.1,0.2,0.3,0.4"},
                 "settings": {"total_steps": 1000},
-                **asked,
+                **requested,
             }
         )
     )
@@ -40,10 +41,10 @@ def good(_name, config):
 def swept(tmp_path, fake_slots, monkeypatch):
     """Run a plan with trials that end as `fate` says; gives the outcome and the slots."""
 
-    def run(asked, fate=good, slots=2, **options):
+    def run(requested, fate=good, slots=2, **options):
         runner = fake_slots(tmp_path / "runs", fate, slots)
         monkeypatch.setattr(module, "find_slots", lambda executor: lambda wanted: runner)
-        return run_sweep(asked, tmp_path / "runs", **options), runner
+        return run_sweep(requested, tmp_path / "runs", **options), runner
 
     return run
 
@@ -109,9 +110,9 @@ def test_asked_again_nothing_is_run_again(swept):
 
 
 def test_more_trials_go_on_where_it_ended(swept):
-    asked = {"parameters": {"ppo.gamma": "0.1..0.9"}}
-    first, _ = swept(plan(trials=2, **asked))
-    more, runner = swept(plan(trials=4, **asked))
+    requested = {"parameters": {"ppo.gamma": "0.1..0.9"}}
+    first, _ = swept(plan(trials=2, **requested))
+    more, runner = swept(plan(trials=4, **requested))
     assert more.trials[:2] == first.trials
     assert runner.started == ["lr-t3", "lr-t4"]
 
@@ -132,67 +133,118 @@ def test_when_one_seed_of_a_trial_fails_its_others_are_not_begun(swept):
 
 def test_after_a_crash_each_trial_is_there_once(tmp_path, swept, leave, trials_on_disk):
     """Drawn and written down, but: 1 finished meanwhile, 2 half way, 3 never begun."""
-    asked = plan()
-    directory = SweepStore(tmp_path / "runs").enter(asked.config)
-    directory.write_trials([Trial(number, asked.listed[number - 1]) for number in (1, 2, 3)])
+    requested = plan()
+    directory = SweepStore(tmp_path / "runs").enter(requested.config)
+    directory.write_trials([Trial(number, requested.listed[number - 1]) for number in (1, 2, 3)])
     settings = [{"ppo": {"gamma": gamma}, "evaluate_interval": 1} for gamma in (0.1, 0.2)]
     leave("lr-t1", value=0.1, **settings[0])
     leave("lr-t2", RunState.CANCELLED, value=0.2, reached=0.5, **settings[1])
-    outcome, runner = swept(asked)
+    outcome, runner = swept(requested)
     assert runner.started == ["lr-t2", "lr-t3", "lr-t4"]
     assert [trial.value for trial in outcome.trials] == [0.1, 0.2, 0.3, 0.4]
     assert [one["number"] for one in trials_on_disk(directory)] == [1, 2, 3, 4]
 
 
 def test_a_stopped_trial_is_still_to_be_done(tmp_path, fake_slots):
-    asked = plan()
-    directory = SweepStore(tmp_path / "runs").enter(asked.config)
-    search = Search(asked, directory, open_method(asked), tmp_path / "runs", lambda _line: None)
+    requested = plan()
+    directory = SweepStore(tmp_path / "runs").enter(requested.config)
+    search = Search(requested, directory, open_method(requested), tmp_path / "runs", lambda _line: None)
     order = search.next_order()
     runner = fake_slots(tmp_path / "runs", lambda name, config: (RunState.CANCELLED, 0.0, 143))
     runner.start(order)
     (end,) = runner.finished(0)
-    search.ended(order, end, was_stopped=True)
+    search.on_result(order, end, was_stopped=True)
     assert directory.read_trials() == [Trial(1, {"ppo.gamma": 0.1})]
 
 
-def test_a_strangers_run_with_the_name_of_a_trial_is_refused_before_anything_starts(tmp_path, swept, leave):
+def test_another_run_with_the_name_of_a_trial_is_refused_before_anything_starts(tmp_path, swept, leave):
     leave("lr-t2")
-    with pytest.raises(UsageError, match="already a run called 'lr-t2'"):
+    with pytest.raises(UsageError, match="run 'lr-t2' exists"):
         swept(plan())
     assert len(RunStore(tmp_path / "runs").list()) == 1
 
 
 def test_the_hopeless_are_stopped_and_stay_stopped(tmp_path, fake_slots, leave):
-    asked = plan(prune=True)
-    directory = SweepStore(tmp_path / "runs").enter(asked.config)
-    trials = [Trial(number, asked.listed[number - 1]) for number in (1, 2, 3, 4)]
+    requested = plan(prune=True)
+    directory = SweepStore(tmp_path / "runs").enter(requested.config)
+    trials = [Trial(number, requested.listed[number - 1]) for number in (1, 2, 3, 4)]
     curves = {1: 5.0, 2: 6.0, 3: 7.0}
     for number, value in curves.items():
         trials[number - 1] = replace(trials[number - 1], state=TrialState.FINISHED, value=value, curve={2: value})
     directory.write_trials(trials)
-    search = Search(asked, directory, open_method(asked), tmp_path / "runs", lambda _line: None)
+    search = Search(requested, directory, open_method(requested), tmp_path / "runs", lambda _line: None)
     assert search.next_order().name == "lr-t4"
     leave("lr-t4", RunState.CANCELLED, value=1.0, reached=0.2, ppo={"gamma": 0.4}, evaluate_interval=1)
-    assert "lr-t4" in search.unwanted()
+    assert "lr-t4" in search.names_to_stop()
     last = directory.read_trials()[3]
     assert (last.state, last.value, list(last.curve)) == (TrialState.PRUNED, pytest.approx(0.2), [1, 2])
     runner = fake_slots(tmp_path / "runs", good)
-    again = Search(asked, directory, open_method(asked), tmp_path / "runs", lambda _line: None)
-    assert fan_out(runner, again) == 0
+    again = Search(requested, directory, open_method(requested), tmp_path / "runs", lambda _line: None)
+    assert run_trials(runner, again) == 0
     assert runner.started == []
 
 
 def test_suggestions_that_do_not_go_together_fail_alone(swept):
     """Optuna is not told of the rule between horizon and minibatch; trials that break it are no runs."""
-    asked = plan(
+    requested = plan(
         method="optuna",
         trials=4,
         parameters={"ppo.horizon": "128,100", "ppo.minibatch_size": "128,100"},
     )
-    outcome, runner = swept(asked)
+    outcome, runner = swept(requested)
     states = {
         (trial.settings["ppo.horizon"], trial.settings["ppo.minibatch_size"]): trial.state for trial in outcome.trials
     }
     assert states == {(128, 128): "finished", (128, 100): "failed", (100, 128): "failed", (100, 100): "finished"}
     assert len(runner.started) == 2
+
+
+@pytest.fixture
+def root(tmp_path):
+    for name, values in (("lr", (5.0, 9.0, None)), ("unfinished", (None, None, None))):
+        requested = SweepConfig(
+            name=name, recipe="cartpole", parameters={"ppo.gamma": "0.1,0.2,0.3"}, settings={"total_steps": 1000}
+        )
+        plan = plan_sweep(requested)
+        SweepStore(tmp_path).enter(plan.config).write_trials(
+            [
+                Trial(number, plan.listed[number - 1], TrialState.FINISHED if value else TrialState.FAILED, value)
+                for number, value in enumerate(values, start=1)
+            ]
+        )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("selector", "sweep", "trial", "gamma"),
+    [
+        ("lr:best", "", "lr:2", 0.2),
+        ("best", "lr", "lr:2", 0.2),
+        ("lr:3", "", "lr:3", 0.3),
+        ("1", "lr", "lr:1", 0.1),
+        ("lr:1", "lr", "lr:1", 0.1),
+        ("2", "", "unfinished:2", 0.2),
+    ],
+)
+def test_a_trial_is_found_with_all_its_settings(root, selector, sweep, trial, gamma):
+    origin = find_trial(root, selector, sweep)
+    assert (origin.trial, origin.recipe) == (trial, "cartpole")
+    assert origin.settings == {"total_steps": 1000, "ppo.gamma": gamma}
+
+
+@pytest.mark.parametrize(
+    ("selector", "sweep", "error", "said"),
+    [
+        ("lr:4", "", NotFound, "has no trial '4'"),
+        ("lr:0", "", NotFound, "has no trial '0'"),
+        ("lr:bets", "", NotFound, "has no trial 'bets'"),
+        ("ls:1", "", NotFound, "No sweep named 'ls'"),
+        ("bets", "", UsageError, "Invalid trial: 'bets'"),
+        ("unfinished:best", "", NotFound, "is finished"),
+        ("lr:1", "unfinished", UsageError, "names one sweep"),
+    ],
+)
+def test_a_missing_trial_is_refused(root, selector, sweep, error, said):
+    with pytest.raises(error) as caught:
+        find_trial(root, selector, sweep)
+    assert said in str(caught.value)

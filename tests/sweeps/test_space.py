@@ -93,8 +93,8 @@ def test_whole_numbers_stay_whole_and_a_grid_has_all_of_them():
     assert Range("k", 1, 64, is_log=True, is_whole=True, count=7).points() == (1, 2, 4, 8, 16, 32, 64)
 
 
-def test_a_grid_over_a_range_wants_to_know_how_many_points():
-    with pytest.raises(UsageError, match="Say how many points: ppo.gamma=0.9..0.99:5") as caught:
+def test_a_grid_over_a_range_needs_a_number_of_points():
+    with pytest.raises(UsageError, match="Write ppo.gamma=0.9..0.99:5") as caught:
         Range("ppo.gamma", 0.9, 0.99).points()
     assert "grid" in caught.value.message
     assert Range("k", 0, 1, count=5).points() == (0, 0.25, 0.5, 0.75, 1)

@@ -134,9 +134,9 @@ def test_killed_in_the_middle_and_continued_every_trial_is_there_once_as_if_noth
     assert any(read_record(one).state is RunState.LOST for one in began)
     code, out, err = run(root, "sweep", "--resume", "killed", "--slots", "2", "--json")
     assert code == 0, err
-    continued = json.loads(out)
-    assert [one["number"] for one in continued["trials"]] == [one["number"] for one in whole["trials"]]
-    assert [one["value"] for one in continued["trials"]] == [one["value"] for one in whole["trials"]]
+    on_restart = json.loads(out)
+    assert [one["number"] for one in on_restart["trials"]] == [one["number"] for one in whole["trials"]]
+    assert [one["value"] for one in on_restart["trials"]] == [one["value"] for one in whole["trials"]]
     names = Counter(record.name for record in RunStore(root).list() if record.name.startswith("killed-"))
     assert names == Counter({f"killed-t{number}": 1 for number in (1, 2, 3, 4)})
     for number in (1, 2, 3, 4):

@@ -1,7 +1,7 @@
-"""Learning curves of groups of runs: their mean, how sure it is, and the least and the most of every point beneath.
+"""Learning curves of groups of runs: the mean, its confidence interval, and the minimum and maximum of all points.
 
-All curves of a metric share one grid of cells. A run is asked for stretches no wider than a cell, each with its least
-and most, so a spike of a single point is still there when a million points have become two hundred.
+All curves of a metric share one grid of cells. Each cell keeps the minimum and maximum of its points, so a spike of a
+single point is still there when a million points have become two hundred.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from palaestra.runs.metrics.reader import MetricsReader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.analysis.groups import Group
+    from palaestra.analysis.targets import Group
     from palaestra.runs.directory import RunDirectory
     from palaestra.runs.metrics.reader import Bucket
 
 CELLS = 200
-USUAL = ("charts/episodic_return", "eval/episodic_return")  # drawn unless others are asked for
+DEFAULT_METRICS = ("charts/episodic_return", "eval/episodic_return")  # drawn unless others are named
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Curve:
     high: tuple[float | None, ...]
     least: tuple[float, ...]  # of all points of all runs in the cell
     most: tuple[float, ...]
-    counts: tuple[int, ...]  # runs that have got there
+    counts: tuple[int, ...]  # runs that have reached the cell
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Chart:
 
 
 def make_charts(groups: Sequence[Group], metrics: Sequence[str] = ()) -> tuple[Chart, ...]:
-    """One for each metric; without any, for the usual ones that are there. A name that no run has is refused."""
+    """One chart for each metric, by default the default metrics that exist. Refuses a name that no run has."""
     known = {name for group in groups for directory in _directories(group) for name in _names(directory)}
     for metric in metrics:
         if metric not in known:
             hint = did_you_mean(metric, known) or f"Known: {', '.join(sorted(known)) or 'none yet'}."
             raise NotFound(f"No metric named '{metric}' in these runs.", hint)
-    wanted = list(dict.fromkeys(metrics)) or [name for name in USUAL if name in known]
+    wanted = list(dict.fromkeys(metrics)) or [name for name in DEFAULT_METRICS if name in known]
     return tuple(chart for name in wanted if (chart := _chart(name, groups)).curves)
 
 
@@ -87,13 +87,13 @@ class Grid:
     def cell(self, step: int) -> int:
         return min(int((step - self.first) / self.width), self.cells - 1)
 
-    def stretches(self, first: int, last: int) -> int:
-        """Into how many a run is to be cut, so that none is wider than a cell."""
+    def bucket_count(self, first: int, last: int) -> int:
+        """The number of buckets for these steps, so that none is wider than a cell."""
         return max(1, math.ceil((last - first + 1) / self.width))
 
 
 @dataclass(frozen=True)
-class Lane:
+class RunCurve:
     """One run on the grid; NaN before its first and after its last point."""
 
     mean: Values  # [cells], straight lines where a cell has no point
@@ -101,7 +101,7 @@ class Lane:
     most: Values
 
 
-def lay(buckets: Sequence[Bucket], grid: Grid) -> Lane:
+def resample_buckets(buckets: Sequence[Bucket], grid: Grid) -> RunCurve:
     """`buckets` in the order of their steps, at least one, all with a finite mean."""
     middles = [(one.step_first + one.step_last) / 2 for one in buckets]
     mean = np.interp(grid.middles, middles, [one.mean for one in buckets])
@@ -112,20 +112,20 @@ def lay(buckets: Sequence[Bucket], grid: Grid) -> Lane:
         covered = slice(grid.cell(one.step_first), grid.cell(one.step_last) + 1)
         least[covered] = np.minimum(least[covered], one.min)
         most[covered] = np.maximum(most[covered], one.max)
-    return Lane(mean, least, most)
+    return RunCurve(mean, least, most)
 
 
 def _curve(metric: str, group: Group, grid: Grid) -> Curve | None:
-    lanes, names = [], []
-    for subject in group.subjects:
-        assert subject.directory is not None, "groups of runs hold runs"
-        buckets = _buckets(subject.directory, metric, grid)
+    run_curves, names = [], []
+    for target in group.targets:
+        assert target.directory is not None, "groups of runs have directories"
+        buckets = _buckets(target.directory, metric, grid)
         if buckets:
-            lanes.append(lay(buckets, grid))
-            names.append(subject.run_name)
-    if not lanes:
+            run_curves.append(resample_buckets(buckets, grid))
+            names.append(target.run_name)
+    if not run_curves:
         return None
-    means = np.stack([lane.mean for lane in lanes])
+    means = np.stack([run_curve.mean for run_curve in run_curves])
     held = np.isfinite(means).any(axis=0)
     means = means[:, held]
     low, high = mean_band(means)
@@ -136,8 +136,8 @@ def _curve(metric: str, group: Group, grid: Grid) -> Curve | None:
         tuple(np.nanmean(means, axis=0).tolist()),
         _with_none(low),
         _with_none(high),
-        tuple(np.nanmin(np.stack([lane.least for lane in lanes])[:, held], axis=0).tolist()),
-        tuple(np.nanmax(np.stack([lane.most for lane in lanes])[:, held], axis=0).tolist()),
+        tuple(np.nanmin(np.stack([run_curve.least for run_curve in run_curves])[:, held], axis=0).tolist()),
+        tuple(np.nanmax(np.stack([run_curve.most for run_curve in run_curves])[:, held], axis=0).tolist()),
         tuple(np.isfinite(means).sum(axis=0).tolist()),
     )
 
@@ -147,7 +147,7 @@ def _buckets(directory: RunDirectory, metric: str, grid: Grid) -> list[Bucket]:
     if span is None:
         return []
     with MetricsReader(directory.metrics_file) as reader:
-        found = reader.buckets(metric, grid.stretches(*span), *span)
+        found = reader.buckets(metric, grid.bucket_count(*span), *span)
     return [one for one in found if one.point_count and math.isfinite(one.min) and math.isfinite(one.max)]
 
 
@@ -170,7 +170,7 @@ def _names(directory: RunDirectory) -> list[str]:
 
 
 def _directories(group: Group) -> list[RunDirectory]:
-    return [subject.directory for subject in group.subjects if subject.directory is not None]
+    return [target.directory for target in group.targets if target.directory is not None]
 
 
 def _with_none(values: Values) -> tuple[float | None, ...]:

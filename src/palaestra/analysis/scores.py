@@ -1,4 +1,4 @@
-"""Policies x simulations: what each scored in each, how sure that is, and who is likely to be better."""
+"""Scores of policies in simulations, with confidence intervals and probabilities of improvement."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from palaestra.core.evaluation import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from palaestra.analysis.groups import Group
-    from palaestra.analysis.judgements import Judgement, Setting
-    from palaestra.analysis.subjects import Subject
+    from palaestra.analysis.evaluations import Setting, SimulationResult
+    from palaestra.analysis.targets import AnalysisTarget, Group
 
-    Judgements = Mapping[str, Mapping[Setting, Judgement]]  # by a subject's label
+    SimulationResults = Mapping[str, Mapping[Setting, SimulationResult]]  # by a subject's label
 
 RUNS, EPISODES = "runs", "episodes"  # what an interval is over
 
@@ -70,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Improvement:
-    """How likely `better` scores above `worse`; below 0.5 it is the other way round."""
+    """The probability that `better` scores above `worse`; below 0.5 `worse` is the better one."""
 
     better: str
     worse: str
@@ -92,18 +91,16 @@ class Scores:
         return any(len(group.members) > 1 for group in self.groups)
 
 
-def make_scores(groups: Sequence[Group], judgements: Judgements) -> Scores:
+def make_scores(groups: Sequence[Group], results: SimulationResults) -> Scores:
     """`groups` in the order of the rows; policies that were never judged have no row."""
-    named = _named_settings(judgements)
-    judged = [(group, [one for one in group.subjects if judgements.get(one.label)]) for group in groups]
+    named = _named_settings(results)
+    evaluated = [(group, [one for one in group.targets if results.get(one.label)]) for group in groups]
     # Of a group of which one run was judged, that run is what one knows.
-    there = {
-        subjects[0].label if len(subjects) == 1 else group.label: subjects for group, subjects in judged if subjects
-    }
-    samples = {label: _samples(subjects, judgements, named) for label, subjects in there.items()}
-    alone = {one.label: _samples([one], judgements, named) for subjects in there.values() for one in subjects}
+    there = {targets[0].label if len(targets) == 1 else group.label: targets for group, targets in evaluated if targets}
+    samples = {label: _samples(targets, results, named) for label, targets in there.items()}
+    alone = {one.label: _samples([one], results, named) for targets in there.values() for one in targets}
     shared = tuple(one.name for one in named.values() if all(one.name in sample for sample in alone.values()))
-    members = {label: tuple(one.label for one in subjects) for label, subjects in there.items()}
+    members = {label: tuple(one.label for one in targets) for label, targets in there.items()}
     return Scores(
         tuple(named.values()),
         shared,
@@ -136,13 +133,15 @@ class _Sample:
 Samples = dict[str, _Sample]  # by simulation
 
 
-def _samples(subjects: Sequence[Subject], judgements: Judgements, named: Mapping[Setting, Simulation]) -> Samples:
+def _samples(
+    targets: Sequence[AnalysisTarget], results: SimulationResults, named: Mapping[Setting, Simulation]
+) -> Samples:
     found: dict[str, list[Values]] = {}
     for setting, simulation in named.items():
-        for subject in subjects:
-            judgement = judgements[subject.label].get(setting)
-            if judgement is not None and judgement.returns:
-                found.setdefault(simulation.name, []).append(np.array(list(judgement.returns.values()), np.float64))
+        for target in targets:
+            result = results[target.label].get(setting)
+            if result is not None and result.returns:
+                found.setdefault(simulation.name, []).append(np.array(list(result.returns.values()), np.float64))
     return {name: _Sample(tuple(runs)) for name, runs in found.items()}
 
 
@@ -189,7 +188,7 @@ def _common(samples: Mapping[str, Samples], one: str, other: str) -> tuple[str, 
 
 
 def _improvement(one: str, other: str, samples: Mapping[str, Samples]) -> Improvement:
-    """Runs against runs, where both have several; else episodes against episodes."""
+    """Compares runs with runs where both have several, else episodes with episodes."""
     names = _common(samples, one, other)
     several = all(samples[label][name].over == RUNS for label in (one, other) for name in names)
     over = RUNS if several else EPISODES
@@ -197,30 +196,30 @@ def _improvement(one: str, other: str, samples: Mapping[str, Samples]) -> Improv
     return Improvement(one, other, probability_of_improvement(pairs), over, names)
 
 
-def _named_settings(judgements: Judgements) -> dict[Setting, Simulation]:
-    """Each setting under a name of its own, sorted by category and in the order of appearance within it."""
-    found: dict[Setting, Judgement] = {}
-    for one in judgements.values():
-        for setting, judgement in one.items():
+def _named_settings(results: SimulationResults) -> dict[Setting, Simulation]:
+    """A unique name for each setting, sorted by category and then by appearance."""
+    found: dict[Setting, SimulationResult] = {}
+    for one in results.values():
+        for setting, result in one.items():
             before = found.get(setting)
-            if judgement.returns and (before is None or before.simulation == DEFAULT):
-                found[setting] = judgement
-    order = sorted(found.values(), key=lambda judgement: judgement.category)
+            if result.returns and (before is None or before.simulation == DEFAULT):
+                found[setting] = result
+    order = sorted(found.values(), key=lambda result: result.category)
     names: list[str] = []
-    for judgement in order:
-        names.append(_free_name(judgement, order, names))
+    for result in order:
+        names.append(_free_name(result, order, names))
     return {
         one.setting: Simulation(name, one.category, one.setting.env_id, one.setting.settings, one.setting.deterministic)
         for one, name in zip(order, names, strict=True)
     }
 
 
-def _free_name(judgement: Judgement, others: Sequence[Judgement], taken: Sequence[str]) -> str:
-    """The simulation's own name; `default` is called by its environment, with settings where they tell it apart."""
-    name = _plain_name(judgement)
+def _free_name(result: SimulationResult, others: Sequence[SimulationResult], taken: Sequence[str]) -> str:
+    """The name of the simulation; `default` becomes its environment, with settings where names would be equal."""
+    name = _plain_name(result)
     if [_plain_name(one) for one in others].count(name) > 1:
-        told = " ".join(f"{key}={value}" for key, value in judgement.setting.settings.items())
-        name = " ".join(part for part in (name, told, "" if judgement.setting.deterministic else "sampled") if part)
+        caption = " ".join(f"{key}={value}" for key, value in result.setting.settings.items())
+        name = " ".join(part for part in (name, caption, "" if result.setting.deterministic else "sampled") if part)
     number = 2
     free = name
     while free in taken:
@@ -228,5 +227,5 @@ def _free_name(judgement: Judgement, others: Sequence[Judgement], taken: Sequenc
     return free
 
 
-def _plain_name(judgement: Judgement) -> str:
-    return judgement.setting.env_id if judgement.simulation == DEFAULT else judgement.simulation
+def _plain_name(result: SimulationResult) -> str:
+    return result.setting.env_id if result.simulation == DEFAULT else result.simulation

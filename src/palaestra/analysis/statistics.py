@@ -1,4 +1,4 @@
-"""Means, interquartile means and how sure one can be of them, by bootstrap; the same values give the same interval.
+"""Means and interquartile means with bootstrap intervals; equal values give equal intervals.
 
 A sample has strata (simulations); what is resampled is drawn within its stratum, so that each keeps its weight.
 """
@@ -26,7 +26,7 @@ class Estimate:
     high: float | None = None
 
 
-def spoken(one: Estimate | None) -> str:
+def format_estimate(one: Estimate | None) -> str:
     """`475.2 [470.1, 480.3]`"""
     if one is None:
         return "-"
@@ -34,7 +34,7 @@ def spoken(one: Estimate | None) -> str:
 
 
 def mean_of_strata(strata: Sequence[Values]) -> Values:
-    """The mean over strata of their means: none weighs more by being played more."""
+    """The mean over strata of their means, so that each stratum has the same weight."""
     means: Values = np.mean([stratum.mean(axis=-1) for stratum in strata], axis=0)
     return means
 
@@ -64,7 +64,7 @@ def estimate(strata: Sequence[Values], statistic: Statistic, seed: int = 0) -> E
 
 
 def probability_of_improvement(pairs: Sequence[tuple[Values, Values]], seed: int = 0) -> Estimate:
-    """How likely a value of the first is above one of the second (ties count half), on average over the strata."""
+    """The probability that a value of the first is above one of the second (ties count half), averaged over strata."""
     wins = [np.greater.outer(one, other) + 0.5 * np.equal.outer(one, other) for one, other in pairs]
     value = float(np.mean([won.mean() for won in wins]))
     if min(min(won.shape) for won in wins) < 2:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from palaestra.analysis.report import Analysis
-    from palaestra.analysis.subjects import Subject
+    from palaestra.analysis.targets import AnalysisTarget
 
 
 @dataclass(frozen=True)
@@ -29,33 +29,33 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class WeighedPolicy:
+class PolicyWeights:
     label: str
     layers: tuple[Layer, ...]
 
 
-def weigh(subject: Subject) -> WeighedPolicy:
+def weigh(target: AnalysisTarget) -> PolicyWeights:
     """Errors of a checkpoint that does not verify, or names a module of a stranger, are the caller's."""
-    assert subject.epoch is not None, "there is a checkpoint"
-    opened = open_checkpoint(subject.found.directory, subject.epoch)
-    agent = policy_from(opened, trust_module=subject.found.is_own).policy
+    assert target.epoch is not None, "there is a checkpoint"
+    opened = open_checkpoint(target.found.directory, target.epoch)
+    agent = policy_from(opened, trust_module=target.found.is_own).policy
     figures = weight_statistics(agent)
     layers = []
     for name, weight in layer_weights(agent):
         units, inputs = weight.flatten(1).shape
         norm, rank, dead = (figures[f"weights/{name}/{one}"] for one in ("norm", "effective_rank", "dead_units"))
         layers.append(Layer(name, units, inputs, norm, rank, min(units, inputs), dead))
-    return WeighedPolicy(subject.label, tuple(layers))
+    return PolicyWeights(target.label, tuple(layers))
 
 
-def with_weights(analysis: Analysis, subjects: Sequence[Subject]) -> Analysis:
+def with_weights(analysis: Analysis, targets: Sequence[AnalysisTarget]) -> Analysis:
     """One whose weights cannot be read is noted; the others are weighed all the same."""
     weighed, notes = [], []
-    for subject in subjects:
-        if subject.checkpoint is None:
+    for target in targets:
+        if target.checkpoint is None:
             continue
         try:
-            weighed.append(weigh(subject))
+            weighed.append(weigh(target))
         except (DamagedFile, NotFound, UsageError) as error:
-            notes.append(f"{subject.label}: Its weights are not shown: {error}")
+            notes.append(f"{target.label}: Its weights are not shown: {error}")
     return replace(analysis, weights=tuple(weighed), notes=(*analysis.notes, *notes))

@@ -8,9 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra.analysis.axis import shown
-from palaestra.analysis.colours import hexadecimal, shade_colour, text_colour
-from palaestra.analysis.statistics import Estimate, spoken
+from palaestra.analysis.plots import format_number, hexadecimal, shade_colour, text_colour
+from palaestra.analysis.statistics import Estimate, format_estimate
 from palaestra.cli.candidates import run_selectors
 from palaestra.cli.command import Command
 from palaestra.cli.output import clean, is_fancy, note, print_json, print_table
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from palaestra.analysis.curves import Chart
     from palaestra.analysis.report import Analysis
     from palaestra.analysis.scores import Row, Scores
-    from palaestra.analysis.weights import WeighedPolicy
+    from palaestra.analysis.weights import PolicyWeights
     from palaestra.cli.parser import Parser
 
     Shaded = tuple[object, float | None]  # what is written, and from 0 to 1 how high it is; None: no colour
@@ -48,17 +47,17 @@ def run(arguments: Namespace) -> int:
     if not arguments.targets:
         raise UsageError("'palaestra analyze' needs a run.", "For example: palaestra analyze latest")
     page = None if arguments.html is None else _free_page(Path(arguments.html), force=arguments.force)
-    from palaestra.analysis.report import analyze_subjects
-    from palaestra.analysis.subjects import find_subjects
+    from palaestra.analysis.report import analyze_targets
+    from palaestra.analysis.targets import find_targets
 
-    subjects = find_subjects(arguments.targets, runs_root())
-    analysis = analyze_subjects(subjects, arguments.metric)
+    targets = find_targets(arguments.targets, runs_root())
+    analysis = analyze_targets(targets, arguments.metric)
     if not arguments.no_weights:
         from palaestra.analysis.weights import with_weights
 
-        analysis = with_weights(analysis, subjects)
+        analysis = with_weights(analysis, targets)
     if page is not None:
-        from palaestra.analysis.page import write_page
+        from palaestra.analysis.html_report import write_page
 
         write_page(analysis, page)
     _show(analysis, as_json=arguments.json)
@@ -146,16 +145,16 @@ def _score_row(scores: Scores, row: Row, indent: str = "") -> list[Shaded]:
     over = {cell.basis: None for cell in cells if cell is not None}
     return [
         (f"{indent}{row.label}", None),
-        *((None, None) if cell is None else (spoken(cell.mean), cell.shade) for cell in cells),
-        (spoken(row.mean), None),
-        (spoken(row.iqm), None),
+        *((None, None) if cell is None else (format_estimate(cell.mean), cell.shade) for cell in cells),
+        (format_estimate(row.mean), None),
+        (format_estimate(row.iqm), None),
         (", ".join(over), None),
     ]
 
 
 def _print_improvements(scores: Scores) -> None:
     pairs = scores.improvements[:PAIRS_SHOWN]
-    rows = [(f"{one.better} > {one.worse}", spoken(one.probability), one.over) for one in pairs]
+    rows = [(f"{one.better} > {one.worse}", format_estimate(one.probability), one.over) for one in pairs]
     hidden = len(scores.improvements) - len(pairs)
     print_table(("better", "probability", "between"), [*rows, *([(f"and {hidden} more", "", "")] if hidden else [])])
 
@@ -165,18 +164,18 @@ def _print_chart(chart: Chart) -> None:
         (
             curve.label,
             len(curve.runs),
-            shown(curve.steps[-1]),
+            format_number(curve.steps[-1]),
             sparkline(curve.mean),
-            spoken(Estimate(curve.mean[-1], curve.low[-1], curve.high[-1])),
-            shown(min(curve.least)),
-            shown(max(curve.most)),
+            format_estimate(Estimate(curve.mean[-1], curve.low[-1], curve.high[-1])),
+            format_number(min(curve.least)),
+            format_number(max(curve.most)),
         )
         for curve in chart.curves
     ]
     print_table((chart.metric, "runs", "steps", "mean", "last", "least", "most"), rows)
 
 
-def _print_weights(weights: Sequence[WeighedPolicy]) -> None:
+def _print_weights(weights: Sequence[PolicyWeights]) -> None:
     rows = [
         (
             one.label,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from palaestra.analysis.statistics import spoken
+from palaestra.analysis.statistics import format_estimate
 from palaestra.cli.output import note, print_json, print_table, print_text
 from palaestra.config.resolve import resolve_training
 from palaestra.config.sweep import parse_seeds
@@ -63,7 +63,16 @@ def _print_report(report: SeedsReport) -> None:
     rows: list[tuple[object, ...]] = [
         (one.seed, one.name, one.state, one.agent_step, one.last_return, one.score) for one in report.results
     ]
-    rows.append(("mean", report.name, "", "", spoken(report.mean("last_return")), spoken(report.mean("score"))))
+    rows.append(
+        (
+            "mean",
+            report.name,
+            "",
+            "",
+            format_estimate(report.mean("last_return")),
+            format_estimate(report.mean("score")),
+        )
+    )
     print_table(COLUMNS, rows)
     for one in report.results:
         if one.failure:

@@ -18,8 +18,7 @@ from palaestra.runs.store import runs_root
 from palaestra.sweeps.methods import importances
 from palaestra.sweeps.plan import plan_sweep
 from palaestra.sweeps.search import run_sweep
-from palaestra.sweeps.store import LATEST, SweepStore
-from palaestra.sweeps.trial import TrialState, best_of, ranking
+from palaestra.sweeps.store import LATEST, SweepStore, TrialState, best_of, ranking
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
     from palaestra.sweeps.plan import SweepPlan
-    from palaestra.sweeps.trial import Trial
+    from palaestra.sweeps.store import Trial
 
 GRAMMAR = """
 what is tried, for any key of 'palaestra train -h':

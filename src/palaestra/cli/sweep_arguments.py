@@ -14,8 +14,8 @@ from palaestra.config.train import TrainConfig
 from palaestra.config.yaml import read_yaml
 from palaestra.core.errors import NotFound, UsageError, did_you_mean
 from palaestra.runs.store import runs_root
-from palaestra.sweeps.from_trial import find_trial
 from palaestra.sweeps.order import flatten
+from palaestra.sweeps.search import find_trial
 from palaestra.sweeps.space import parse_parameter
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""Many runs side by side: what is asked of whoever has the slots for them, and what is told back.
+"""Slots for many runs side by side: what a trial needs, how it is started, and how it ended.
 
-`sweeps/local_slots.py` starts processes of this machine; others are the `trial_slots` of an executor, each a
+`sweeps/scheduler.py` starts processes of this machine; others are the `trial_slots` of an executor, each a
 function `(SlotsWanted) -> TrialRunner`. Only text passes between the two sides, so that it may also pass between
 machines.
 """
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SlotsWanted:
+class SlotRequest:
     count: int | None  # side by side; None: as many as fit
     cpus_each: int = 1  # threads that one trial keeps busy
     gpus_each: float = 0.0
-    address: str | None = None  # of a cluster, as `cluster.address` says; None: what the executor takes by itself
-    cpus: int | None = None  # that a cluster of one's own offers, as `cluster.cpus` says
+    address: str | None = None  # of a cluster, as `cluster.address`; None: the executor's default
+    cpus: int | None = None  # of an embedded cluster, as `cluster.cpus`
 
 
 @dataclass(frozen=True)
-class TrialOrder:
-    """One run to be trained by a process of its own: `python -m palaestra.runner`, with `job` on standard input."""
+class TrialRequest:
+    """A run for a process of its own: `python -m palaestra.runner`, with `job` on standard input."""
 
     name: str  # of the run; no two of one runner are equal
     job: str  # workers.job.Job as JSON: request, complete configuration, runs_root
@@ -34,37 +34,37 @@ class TrialOrder:
 
 
 @dataclass(frozen=True)
-class TrialEnd:
+class TrialResult:
     handle: str
     exit_code: int  # 0 finished, 130 or 143 stopped in order, negative: ended by that signal
-    error: str = ""  # what went wrong, in one sentence; what the run itself knows of it is in its status
-    is_lost: bool = False  # its machine is gone: the run can be continued elsewhere
+    error: str = ""  # one sentence; the status of the run has its own message
+    is_lost: bool = False  # its machine is gone; the run can be continued elsewhere
 
 
 class TrialRunner(Protocol):
-    """Slots for trials. A trial never outlives its runner, however that ends: its run is continued the next time."""
+    """Slots for trials. A trial ends with its runner, and its run is continued the next time."""
 
     @property
     def slots(self) -> int:
-        """How many trials may run side by side now; it may change, and be 0 for a while."""
+        """How many trials may run at once; the number may change, also to 0 for a while."""
         ...
 
-    def start(self, order: TrialOrder) -> str:
-        """A handle; the caller keeps count of the slots that are taken."""
+    def start(self, order: TrialRequest) -> str:
+        """Starts a trial and returns its handle; the caller counts the slots in use."""
         ...
 
-    def finished(self, seconds: float) -> list[TrialEnd]:
-        """Trials that ended since the last call, each told once; waits at most `seconds` for the first."""
+    def finished(self, seconds: float) -> list[TrialResult]:
+        """Trials that ended since the last call; waits at most `seconds` for the first."""
         ...
 
     def stop(self, handle: str) -> None:
-        """Ask a trial to end its update, save and leave (SIGTERM); that it did is told by `finished`."""
+        """Asks a trial to finish its update, save and exit (SIGTERM); `finished` returns its result."""
         ...
 
     def close(self) -> None:
-        """End at once whatever still runs, and give the slots back."""
+        """Kills what still runs and releases the slots."""
         ...
 
 
 if TYPE_CHECKING:
-    SlotsPlugin = Callable[[SlotsWanted], TrialRunner]
+    SlotsPlugin = Callable[[SlotRequest], TrialRunner]

@@ -6,7 +6,7 @@ from palaestra.core.executor import Executor
 
 LOCAL = Executor(
     launch="palaestra.runner.launch:launch",
-    trial_slots="palaestra.sweeps.local_slots:LocalSlots",
+    trial_slots="palaestra.sweeps.scheduler:LocalSlots",
 )
 RAY = Executor(
     launch="palaestra.cluster.training.launch:launch_on_ray",

@@ -1,6 +1,6 @@
-"""Optuna's TPE as a function of what was tried: the same history and seed give the same suggestion, also after a crash.
+"""Optuna's TPE as a function of the trials so far: equal trials and seed give equal suggestions, also after a crash.
 
-A study is built anew for every question, from our own books; nothing of Optuna's is kept on disk.
+A study is built from our own table for every suggestion; nothing of Optuna is stored on disk.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.samplers import TPESampler
 from optuna.trial import TrialState as OptunaState
 
-from palaestra.sweeps.draw import random_settings, size_of
+from palaestra.sweeps.methods import random_settings, size_of
 from palaestra.sweeps.space import Choices
-from palaestra.sweeps.trial import Trial, TrialState
+from palaestra.sweeps.store import Trial, TrialState
 
 if TYPE_CHECKING:
     from palaestra.sweeps.space import Parameter
@@ -41,7 +41,7 @@ class OptunaMethod:
         self._distributions = {parameter.key: _distribution(parameter) for parameter in parameters}
 
     def next_settings(self, trials: list[Trial]) -> dict[str, Any] | None:
-        """None when everything there is has been tried: the same training twice would tell nothing."""
+        """None when all settings were tried: a repeated training has the same result."""
         seen = {repr(_ordered(trial.settings)) for trial in trials}
         if len(seen) >= size_of(self._parameters):
             return None
@@ -53,7 +53,7 @@ class OptunaMethod:
         return next((one for one in unseen if repr(_ordered(one)) not in seen), None)
 
     def importances(self, trials: list[Trial]) -> dict[str, float]:
-        """How much of the difference between good trials and all others each key makes; they add up to 1."""
+        """The share of each key in the difference between good and other trials; shares sum to 1."""
         finished = [trial for trial in trials if trial.state is TrialState.FINISHED]
         varied = [one.key for one in self._parameters if len({repr(trial.settings[one.key]) for trial in finished}) > 1]
         if len(finished) < RANDOM_FIRST or not varied:
@@ -69,8 +69,10 @@ class OptunaMethod:
             sampler = TPESampler(
                 seed=seed, n_startup_trials=RANDOM_FIRST, multivariate=len(self._parameters) > 1, constant_liar=True
             )
-            asked = self._study(trials, sampler).ask(self._distributions)
-        return {parameter.key: _from_optuna(parameter, asked.params[parameter.key]) for parameter in self._parameters}
+            requested = self._study(trials, sampler).ask(self._distributions)
+        return {
+            parameter.key: _from_optuna(parameter, requested.params[parameter.key]) for parameter in self._parameters
+        }
 
     def _study(self, trials: list[Trial], sampler: TPESampler) -> optuna.Study:
         study = optuna.create_study(direction=self._direction, sampler=sampler)
@@ -90,7 +92,7 @@ class OptunaMethod:
 
 def _distribution(parameter: Parameter) -> optuna.distributions.BaseDistribution:
     if isinstance(parameter, Choices):
-        return CategoricalDistribution(tuple(range(len(parameter.values))))  # by place: values may be of any kind
+        return CategoricalDistribution(tuple(range(len(parameter.values))))  # by index: values may have any type
     if parameter.is_whole:
         return IntDistribution(int(parameter.low), int(parameter.high), log=parameter.is_log)
     return FloatDistribution(parameter.low, parameter.high, log=parameter.is_log)
@@ -109,5 +111,5 @@ def _ordered(settings: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _quiet() -> warnings.catch_warnings:
-    """Options of ours that Optuna calls experimental are pinned by our versions."""
+    """Ignores warnings about experimental options of Optuna, which our version pins fix."""
     return warnings.catch_warnings(action="ignore", category=optuna.exceptions.ExperimentalWarning)

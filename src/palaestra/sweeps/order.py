@@ -1,4 +1,4 @@
-"""A run as it would be typed, and as an order for whoever has a slot for it."""
+"""A run of a sweep: as a command line, and as a request for a slot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palaestra.config.overrides import nest
 from palaestra.config.resolve import build_request
 from palaestra.config.yaml import parse_yaml
 from palaestra.core.errors import DamagedFile, UsageError
-from palaestra.core.trials import SlotsWanted, TrialOrder
+from palaestra.core.trials import SlotRequest, TrialRequest
 from palaestra.runner.find_run import find_run
 from palaestra.runner.job import TrainingJob
 from palaestra.runs.status import ACTIVE, read_record
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
     from palaestra.runs.store import RunStore
 
-REST_SECONDS = 5.0
-LOOK_SECONDS = 0.05
-HIDDEN = ".sweeps"  # in the runs directory; no run can be called so
+INACTIVE_SECONDS = 5.0
+POLL_SECONDS = 0.05
+HIDDEN = ".sweeps"  # in the runs directory; no run may have this name
 
 
 def hidden_directory(runs_root: Path) -> Path:
-    """Where sweeps keep their books and logs, beside the runs and never listed among them."""
+    """Where sweeps store their tables and logs: in the runs directory, but not listed as a run."""
     return runs_root.absolute() / HIDDEN
 
 
@@ -47,9 +47,9 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def typed(value: Any) -> str:
-    """As it would be typed after `key=`."""
-    if isinstance(value, str) and _is_itself(value):
+def format_value(value: Any) -> str:
+    """The text of a value after `key=`."""
+    if isinstance(value, str) and _is_plain_yaml(value):
         return value
     if isinstance(value, float):
         return f"{value:.12g}" if float(f"{value:.12g}") == value else repr(value)
@@ -57,8 +57,8 @@ def typed(value: Any) -> str:
 
 
 def command_of(recipe: str, settings: Mapping[str, Any], name: str) -> str:
-    """The one command that would do the same."""
-    words = [f"{key}={typed(value)}" for key, value in flatten(settings).items()]
+    """The command that trains the same run."""
+    words = [f"{key}={format_value(value)}" for key, value in flatten(settings).items()]
     return shlex.join(["palaestra", "train", *([recipe] if recipe else []), f"run={name}", *words])
 
 
@@ -69,24 +69,24 @@ def prepare_run(
     return build_request(recipe, nested, name=name, submitted_by=submitted_by, command=command_of(recipe, nested, name))
 
 
-def make_order(request: RunRequest, config: TrainConfig, runs_root: Path, logs: Path) -> TrialOrder:
+def make_order(request: RunRequest, config: TrainConfig, runs_root: Path, logs: Path) -> TrialRequest:
     job = TrainingJob(request, config, runs_root.absolute(), quiet=True)
-    return TrialOrder(request.name, job.to_json(), logs / f"{request.name}.log")
+    return TrialRequest(request.name, job.to_json(), logs / f"{request.name}.log")
 
 
-def slots_wanted(config: TrainConfig, count: int | None) -> SlotsWanted:
+def slot_request(config: TrainConfig, count: int | None) -> SlotRequest:
     """`count` slots, each with what one run of that configuration keeps busy."""
     gpus = 1.0 if config.device == "cuda" else 0.0
-    return SlotsWanted(count, config.torch_threads, gpus, config.cluster.address, config.cluster.cpus)
+    return SlotRequest(count, config.torch_threads, gpus, config.cluster.address, config.cluster.cpus)
 
 
 def is_done(store: RunStore, request: RunRequest, config: TrainConfig) -> bool:
-    """Whether the run of that name has all its steps. One that is something else, or in other hands, is refused."""
-    # the trainer writes a policy out in full before it compares; so it is left to the trainer
+    """Whether the run of that name has all its steps. Refuses a different run, and one that is being trained."""
+    # the trainer completes the policy before it compares, so policies are left to it
     found = find_run(store, request, config, must_exist=False, accept_changes=frozenset({"policy"}))
     if found is None:
         return False
-    record = _at_rest(found.directory)
+    record = _wait_until_inactive(found.directory)
     if record.state in ACTIVE:
         raise UsageError(
             f"Run '{record.name}' is being trained by process {record.pid}.",
@@ -95,22 +95,22 @@ def is_done(store: RunStore, request: RunRequest, config: TrainConfig) -> bool:
     return found.is_done
 
 
-def _at_rest(directory: RunDirectory) -> RunRecord:
-    """The processes of a killed sweeper end with it, but not in the same instant."""
-    deadline = time.monotonic() + REST_SECONDS
+def _wait_until_inactive(directory: RunDirectory) -> RunRecord:
+    """Waits for the processes of a killed sweep, which end a moment after it."""
+    deadline = time.monotonic() + INACTIVE_SECONDS
     while (record := read_record(directory)).state in ACTIVE and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return record
 
 
 def digest(data: Any) -> str:
-    """A few letters that are the same for the same settings, and hardly ever for others."""
+    """A short hash of settings."""
     text = json.dumps(data, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-def _is_itself(text: str) -> bool:
-    """Whether YAML reads it as this very text."""
+def _is_plain_yaml(text: str) -> bool:
+    """Whether YAML reads it as this text."""
     try:
         return bool(parse_yaml(text) == text)
     except DamagedFile:

@@ -1,4 +1,4 @@
-"""A sweep as it was asked for, made complete and checked against the ordinary configuration before anything starts."""
+"""The plan of a sweep: its configuration, completed and validated before anything starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palaestra.config.sweep import DEFAULT_TRIALS, MAX_TRIALS, SweepConfig
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.runs.identity import check_name
-from palaestra.sweeps.draw import grid_settings, random_settings
+from palaestra.sweeps.methods import grid_settings, random_settings
 from palaestra.sweeps.order import digest, flatten
 from palaestra.sweeps.results import SCORE, check_metric
 from palaestra.sweeps.space import Choices, Parameter, Range, parse_parameter
@@ -25,15 +25,15 @@ from palaestra.sweeps.space import Choices, Parameter, Range, parse_parameter
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-JUDGEMENTS = (10, 5)  # at most and at least so many evaluations in a trial, where nobody said how many
+EVALUATIONS_PER_TRIAL = (10, 5)  # the most and the least in a trial without evaluate_interval
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    config: SweepConfig  # complete: name, method and number of trials are decided
+    config: SweepConfig  # with name, method and number of trials
     parameters: tuple[Parameter, ...]
     fixed: dict[str, Any]  # dotted key -> value
-    listed: tuple[dict[str, Any], ...]  # settings of all trials, where they are known beforehand
+    listed: tuple[dict[str, Any], ...]  # settings of all trials, where the method knows them beforehand
 
     @property
     def name(self) -> str:
@@ -49,19 +49,19 @@ class SweepPlan:
         return self.config.direction == "minimize"
 
     def settings_of(self, tried: dict[str, Any]) -> dict[str, Any]:
-        """Everything that a trial's run sets, dotted; where the score decides, evaluations are arranged for."""
+        """All settings of a trial's run, dotted; with the metric `score`, evaluations are enabled."""
         settings = {**self.fixed, **tried}
         if self.config.metric != SCORE or "evaluate_interval" in settings:
             return settings
         config = resolve_training(self.config.recipe, nest(settings))
-        return settings if config.evaluate_interval else {**settings, "evaluate_interval": judging_interval(config)}
+        return settings if config.evaluate_interval else {**settings, "evaluate_interval": evaluation_interval(config)}
 
     def example(self) -> TrainConfig:
-        """What a trial needs of a machine, by the first one that can be."""
+        """The configuration of the first valid trial, for what a trial needs of a machine."""
         tried = self.listed[0] if self.listed else {one.key: one.ends[0] for one in self.parameters}
         try:
             return resolve_training(self.config.recipe, nest({**self.fixed, **tried}))
-        except UsageError:  # first values that do not go together
+        except UsageError:  # the first values do not fit together
             return find_recipe(self.config.recipe).config if self.config.recipe else TrainConfig()
 
     def run_names(self, number: int) -> list[tuple[str, int | None]]:
@@ -70,60 +70,60 @@ class SweepPlan:
         return [(f"{base}-s{seed}", seed) for seed in self.config.seeds] or [(base, None)]
 
 
-def plan_sweep(asked: SweepConfig) -> SweepPlan:
-    """Refuses here, with the key and what would be right, whatever some trial could stumble over."""
-    check_metric(asked.metric)
-    parameters, fixed = _split(asked)
+def plan_sweep(requested: SweepConfig) -> SweepPlan:
+    """Completes and validates a sweep; refuses whatever would fail in one of its trials."""
+    check_metric(requested.metric)
+    parameters, fixed = _split(requested)
     if not parameters:
-        raise UsageError("There is nothing to try: no key has several values.", "For example ppo.gamma=0.98,0.99.")
-    _refuse_values(asked.recipe, parameters, fixed)
+        raise UsageError("No key of the sweep has several values.", "For example: ppo.gamma=0.98,0.99")
+    _refuse_values(requested.recipe, parameters, fixed)
     parameters = tuple(_whole_where_wanted(one) for one in parameters)
-    if fixed.get("evaluate_interval") == 0 and asked.metric == SCORE:
+    if fixed.get("evaluate_interval") == 0 and requested.metric == SCORE:
         raise UsageError("metric=score needs evaluations, and evaluate_interval=0 has none.", "Try metric=return.")
-    method = _method(asked, parameters)
+    method = _method(requested, parameters)
     if method == "grid":
         listed = grid_settings(parameters)
     else:
-        listed = random_settings(parameters, asked.sampler_seed, asked.trials) if method == "random" else ()
-    _refuse_sizes(asked, method, len(listed))
-    count = len(listed) if listed else asked.trials or DEFAULT_TRIALS
-    named = {"name": asked.name or _default_name(asked), "method": method, "trials": count}
-    plan = SweepPlan(asked.model_copy(update=named), parameters, fixed, listed)
+        listed = random_settings(parameters, requested.sampler_seed, requested.trials) if method == "random" else ()
+    _refuse_sizes(requested, method, len(listed))
+    count = len(listed) if listed else requested.trials or DEFAULT_TRIALS
+    named = {"name": requested.name or _default_name(requested), "method": method, "trials": count}
+    plan = SweepPlan(requested.model_copy(update=named), parameters, fixed, listed)
     for trial_name, _ in plan.run_names(MAX_TRIALS):
         check_name(trial_name)
     _refuse_combinations(plan)
     return plan
 
 
-def judging_interval(config: TrainConfig) -> int:
+def evaluation_interval(config: TrainConfig) -> int:
     """Iterations between evaluations, so that there are five to ten and the last comes as late as possible."""
     iterations = math.ceil(config.total_steps / config.steps_per_iteration)
-    most, least = JUDGEMENTS
+    most, least = EVALUATIONS_PER_TRIAL
     shortest = math.ceil(iterations / most)
     intervals = range(shortest, max(shortest, iterations // least) + 1)
     return min(intervals, key=lambda interval: (iterations % interval, interval))
 
 
-def _split(asked: SweepConfig) -> tuple[tuple[Parameter, ...], dict[str, Any]]:
-    """What is tried, and what is the same in all trials."""
-    parameters, fixed = [], flatten(asked.settings)
-    for key, value in asked.parameters.items():
+def _split(requested: SweepConfig) -> tuple[tuple[Parameter, ...], dict[str, Any]]:
+    """The parameters, and the settings that are equal in all trials."""
+    parameters, fixed = [], flatten(requested.settings)
+    for key, value in requested.parameters.items():
         parameter = parse_parameter(key, value)
         if parameter is None or (isinstance(parameter, Choices) and len(parameter.values) == 1):
             raise UsageError(f"'{key}: {value}' is one value, not several.", "It belongs under 'settings'.")
         parameters.append(parameter)
-    nest({**fixed, **asked.parameters})  # two words for one thing
-    if overlap := [key for key in asked.parameters if key in fixed]:
-        raise UsageError(f"'{overlap[0]}' is both tried and set.", "Keep one of them.")
+    nest({**fixed, **requested.parameters})  # refuses two spellings of one key
+    if overlap := [key for key in requested.parameters if key in fixed]:
+        raise UsageError(f"'{overlap[0]}' is both a parameter and a setting.", "Remove one of them.")
     return tuple(parameters), fixed
 
 
 def _refuse_values(recipe: str, parameters: tuple[Parameter, ...], fixed: dict[str, Any]) -> None:
-    """Every value by itself; combinations are looked at when they are known."""
-    found = dict.fromkeys(_complaints(recipe, fixed))
+    """Refuses single values that are invalid; combinations are checked later."""
+    found = dict.fromkeys(_errors_of_keys(recipe, fixed))
     for parameter in parameters:
         for end in parameter.ends:
-            found |= dict.fromkeys(_complaints(recipe, {**fixed, parameter.key: end}))
+            found |= dict.fromkeys(_errors_of_keys(recipe, {**fixed, parameter.key: end}))
     lines = list(found)
     if len(lines) == 1:
         raise UsageError(*lines[0])
@@ -132,8 +132,8 @@ def _refuse_values(recipe: str, parameters: tuple[Parameter, ...], fixed: dict[s
         raise UsageError(f"{len(lines)} settings cannot be used:\n{text}")
 
 
-def _complaints(recipe: str, settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong with single keys, not with how they go together."""
+def _errors_of_keys(recipe: str, settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """The errors of single keys, not of combinations."""
     base = find_recipe(recipe).config if recipe else TrainConfig()
     merged = merge(TrainConfig, base.model_dump(mode="python"), nest(settings))
     try:
@@ -157,24 +157,25 @@ def _whole_where_wanted(parameter: Parameter) -> Parameter:
     return parameter
 
 
-def _method(asked: SweepConfig, parameters: tuple[Parameter, ...]) -> str:
-    if asked.method != "auto":
-        return asked.method
+def _method(requested: SweepConfig, parameters: tuple[Parameter, ...]) -> str:
+    if requested.method != "auto":
+        return requested.method
     is_listed = all(isinstance(one, Choices) or one.count is not None for one in parameters)
     if not is_listed:
         return "random"
     size = math.prod(len(one.points()) for one in parameters)
-    return "grid" if asked.trials is None or asked.trials >= size else "random"
+    return "grid" if requested.trials is None or requested.trials >= size else "random"
 
 
-def _refuse_sizes(asked: SweepConfig, method: str, size: int) -> None:
-    if method == "grid" and asked.trials is not None and asked.trials < size:
+def _refuse_sizes(requested: SweepConfig, method: str, size: int) -> None:
+    if method == "grid" and requested.trials is not None and requested.trials < size:
         raise UsageError(
-            f"The grid has {size} points, and trials={asked.trials} is fewer.", "Leave trials out, or method=random."
+            f"The grid has {size} points, and trials={requested.trials} is fewer.",
+            "Leave trials out, or method=random.",
         )
-    if method == "random" and asked.trials is not None and asked.trials > size:
+    if method == "random" and requested.trials is not None and requested.trials > size:
         raise UsageError(
-            f"There are only {size} different trials, and trials={asked.trials} was asked for.", "Try method=grid."
+            f"There are only {size} different trials, and trials={requested.trials} was asked for.", "Try method=grid."
         )
 
 
@@ -184,10 +185,10 @@ def _refuse_combinations(plan: SweepPlan) -> None:
             plan.settings_of(tried)
             resolve_training(plan.config.recipe, nest({**plan.fixed, **tried}))
         except UsageError as error:
-            said = ", ".join(f"{key}={value}" for key, value in tried.items())
-            raise UsageError(f"Trial {number} ({said}) cannot be: {error.message}", error.hint) from error
+            settings = ", ".join(f"{key}={value}" for key, value in tried.items())
+            raise UsageError(f"Trial {number} ({settings}) is invalid: {error.message}", error.hint) from error
 
 
-def _default_name(asked: SweepConfig) -> str:
-    """The same for the same request but for its length, so that the same command again goes on."""
-    return f"{asked.recipe or 'sweep'}-{digest(asked.model_dump(mode='json', exclude={'name', 'trials'}))}"
+def _default_name(requested: SweepConfig) -> str:
+    """Equal for equal configurations whatever the number of trials, so that the same command resumes the sweep."""
+    return f"{requested.recipe or 'sweep'}-{digest(requested.model_dump(mode='json', exclude={'name', 'trials'}))}"

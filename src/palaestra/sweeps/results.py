@@ -1,4 +1,4 @@
-"""What a run was worth, read from what it left on disk."""
+"""The value of a finished or running trial, read from its run directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TENTHS = 10
 
 
 def check_metric(metric: str) -> str:
-    """A metric's full name has a slash; nothing more can be known before the first run."""
+    """Validates a metric; a full name has a slash, and nothing more is known before the first run."""
     if metric not in SERIES and "/" not in metric:
         hint = did_you_mean(metric, SERIES) or "Known: score, return, or a full name such as charts/episodic_length."
         raise UsageError(f"No metric named '{metric}'.", hint)
@@ -29,7 +29,7 @@ def check_metric(metric: str) -> str:
 
 
 def value_of(directory: RunDirectory, metric: str) -> float | None:
-    """The last value; of `return`, the mean over the last episodes that the run itself tells. NaN is no value."""
+    """The last value; for `return`, the mean over the last episodes in the run's status. None for NaN."""
     if metric == RETURN:
         value = read_record(directory).summary.get("episodic_return")
     else:
@@ -39,9 +39,9 @@ def value_of(directory: RunDirectory, metric: str) -> float | None:
 
 
 def curve_of(directory: RunDirectory, metric: str, total_steps: int) -> dict[int, float]:
-    """The metric where each whole tenth of the steps was complete, as far as the run has come; the end is no part.
+    """The metric at each completed tenth of the steps, without the end.
 
-    A tenth without a new value has the one before; one before the first value is left out.
+    A tenth without a new value has the previous one; tenths before the first value are left out.
     """
     points = points_of(directory, metric)
     reached = max(read_record(directory).agent_step, points[-1].step if points else 0)
@@ -55,7 +55,7 @@ def curve_of(directory: RunDirectory, metric: str, total_steps: int) -> dict[int
 
 
 def points_of(directory: RunDirectory, metric: str) -> list[Point]:
-    """None yet is no error: the run may just have begun."""
+    """Empty for a run that has just started."""
     try:
         with closing(MetricsReader(directory.metrics_file)) as reader:
             return reader.series(SERIES.get(metric, metric))

@@ -1,4 +1,4 @@
-"""`--seeds 1..5`: the same training once for each seed. There are no books to keep: the runs are the books."""
+"""`--seeds 1..5`: the same training once for each seed. All state is in the runs themselves."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from palaestra.core.run import RunState
 from palaestra.runs.identity import check_name
 from palaestra.runs.status import read_record
 from palaestra.runs.store import RunStore
-from palaestra.sweeps.fan_out import fan_out, find_slots
-from palaestra.sweeps.order import digest, hidden_directory, is_done, make_order, prepare_run, slots_wanted
+from palaestra.sweeps.order import digest, hidden_directory, is_done, make_order, prepare_run, slot_request
 from palaestra.sweeps.results import RETURN, SCORE, value_of
+from palaestra.sweeps.scheduler import find_slots, run_trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from palaestra.config.train import TrainConfig
     from palaestra.core.run import RunRequest
-    from palaestra.core.trials import TrialEnd, TrialOrder
+    from palaestra.core.trials import TrialRequest, TrialResult
 
 NOT_BEGUN = "not begun"
 
@@ -60,12 +60,12 @@ class SeedRuns:
     """The work of `fan_out`: those seeds whose run does not have all its steps yet."""
 
     def __init__(
-        self, asked: Sequence[tuple[RunRequest, TrainConfig]], runs_root: Path, say: Callable[[str], None]
+        self, requested: Sequence[tuple[RunRequest, TrainConfig]], runs_root: Path, say: Callable[[str], None]
     ) -> None:
         self._say = say
         self._store = RunStore(runs_root)
-        self._logs = hidden_directory(runs_root) / ".seeds"  # no sweep can be called so
-        self._waiting = deque(pair for pair in asked if not is_done(self._store, *pair))
+        self._logs = hidden_directory(runs_root) / ".seeds"  # no sweep may have this name
+        self._waiting = deque(pair for pair in requested if not is_done(self._store, *pair))
         self.failures: dict[str, str] = {}  # name -> why
         self._left = len(self._waiting)
 
@@ -73,14 +73,14 @@ class SeedRuns:
     def left(self) -> int:
         return self._left
 
-    def next_order(self) -> TrialOrder | None:
+    def next_order(self) -> TrialRequest | None:
         if not self._waiting:
             return None
         self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         request, config = self._waiting.popleft()
         return make_order(request, config, self._store.root, self._logs)
 
-    def ended(self, order: TrialOrder, end: TrialEnd, *, was_stopped: bool) -> None:
+    def on_result(self, order: TrialRequest, end: TrialResult, *, was_stopped: bool) -> None:
         self._left -= 1
         directory = self._store.named(order.name)
         record = read_record(directory) if directory is not None else None
@@ -90,10 +90,10 @@ class SeedRuns:
         why = f": {self.failures[order.name]}" if order.name in self.failures else ""
         self._say(f"{order.name} is {state} at step {record.agent_step if record else 0:,}{why}; {self._left} to go")
 
-    def continued(self, order: TrialOrder, end: TrialEnd) -> None:
+    def on_restart(self, order: TrialRequest, end: TrialResult) -> None:
         self._say(f"{order.name} starts again from its last checkpoint: {end.error}")
 
-    def unwanted(self) -> list[str]:
+    def names_to_stop(self) -> list[str]:
         return []
 
 
@@ -109,17 +109,19 @@ def train_seeds(
     submitted_by: str = "",
     say: Callable[[str], None] = lambda _line: None,
 ) -> SeedsReport:
-    """One run per seed, called NAME-s1 and so on; what is finished already is not run again."""
+    """One run per seed, named NAME-s1 and so on; finished runs are not trained again."""
     if "seed" in overrides:
-        raise UsageError(f"--seeds and seed={overrides['seed']} cannot both be.", "Keep one of them.")
+        raise UsageError(f"--seeds and seed={overrides['seed']} exclude each other.", "Remove one of them.")
     config = resolve_training(recipe, overrides)
     open_slots = find_slots(executor)
     base = name or default_name(recipe, config)
-    asked = [prepare_run(recipe, {**overrides, "seed": seed}, seed_name(base, seed), submitted_by) for seed in seeds]
-    work = SeedRuns(asked, runs_root, say)
+    requested = [
+        prepare_run(recipe, {**overrides, "seed": seed}, seed_name(base, seed), submitted_by) for seed in seeds
+    ]
+    work = SeedRuns(requested, runs_root, say)
     interrupted = 0
     if work.left:
-        interrupted = fan_out(open_slots(slots_wanted(config, slots)), work)
+        interrupted = run_trials(open_slots(slot_request(config, slots)), work)
     results = tuple(_result(work, RunStore(runs_root), seed, seed_name(base, seed)) for seed in seeds)
     is_failed = any(one.state in {RunState.FAILED, RunState.LOST} or one.failure for one in results)
     return SeedsReport(base, results, interrupted or int(is_failed))
@@ -130,7 +132,7 @@ def seed_name(base: str, seed: int) -> str:
 
 
 def default_name(recipe: str, config: TrainConfig) -> str:
-    """The same for the same settings, so that the same command again means the same runs."""
+    """Equal for equal settings, so that the same command resumes the same runs."""
     return (
         f"{recipe or config.env.id.replace('/', '-').replace(':', '-')}-{digest(config.model_dump(exclude={'seed'}))}"
     )

@@ -1,9 +1,9 @@
-"""What is tried for a key: a list of values, or a range. The grammar of `ppo.learning_rate=1e-4..1e-2:log`.
+"""The values of a parameter: a list or a range. The grammar of `ppo.learning_rate=1e-4..1e-2:log`.
 
 a,b,c            one of these
 lo..hi           a number between the two, ends included
 lo..hi:log       evenly over orders of magnitude
-lo..hi:int       whole numbers only (keys that want whole numbers have them anyway)
+lo..hi:int       whole numbers only (the default for integer keys)
 lo..hi:5         five points, evenly spaced, for a grid; also lo..hi:log:5
 """
 
@@ -31,14 +31,14 @@ class Choices:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """What must be allowed for everything in it to be allowed."""
+        """The values to validate."""
         return self.values
 
     def points(self) -> tuple[Any, ...]:
         return self.values
 
     def at(self, share: float) -> Any:
-        """The value at a share in [0, 1): what a random number picks."""
+        """The value for a number in [0, 1)."""
         return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
 
 
@@ -56,19 +56,17 @@ class Range:
         return self._number(self.low), self._number(self.high)
 
     def points(self) -> tuple[float, ...]:
-        """For a grid; whole numbers need no count."""
+        """The points of a grid; integers need no count."""
         if self.count is None and not self.is_whole:
             text = f"{self.key}={self}"
-            raise UsageError(
-                f"A grid cannot try every number of '{text}'.", f"Say how many points: {text}:5, or method=random."
-            )
+            raise UsageError(f"A grid needs a number of points for '{text}'.", f"Write {text}:5, or try method=random.")
         if self.count is None:
             return tuple(range(int(self.low), int(self.high) + 1))
         found = [self.at(index / (self.count - 1)) for index in range(self.count)]
         return tuple(dict.fromkeys(found))
 
     def at(self, share: float) -> float:
-        """The number at a share in [0, 1] of the way."""
+        """The number for a position in [0, 1]."""
         if self.is_log:
             number = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
         else:
@@ -76,7 +74,7 @@ class Range:
         return self.rounded(number)
 
     def rounded(self, number: float) -> float:
-        """Whole, or of few digits; never beyond the ends."""
+        """Rounded to an integer or to few digits, within the range."""
         near = round(number) if self.is_whole else float(f"{number:.{DIGITS}g}")
         return self._number(min(max(near, self.low), self.high))
 
@@ -90,21 +88,21 @@ class Range:
 Parameter = Choices | Range
 
 
-def parse_parameter(key: str, asked: Any) -> Parameter | None:
-    """What `key=asked` tries; None when it is a plain value, the same in all trials."""
-    if isinstance(asked, list | tuple):
-        return _choices(key, tuple(asked))
-    if not isinstance(asked, str):
+def parse_parameter(key: str, requested: Any) -> Parameter | None:
+    """The parameter of `key=asked`; None for a single value, which is equal in all trials."""
+    if isinstance(requested, list | tuple):
+        return _choices(key, tuple(requested))
+    if not isinstance(requested, str):
         return None
-    found = RANGE.fullmatch(asked.strip())
+    found = RANGE.fullmatch(requested.strip())
     if found:
-        return _range(key, asked.strip(), found)
-    pieces = split_commas(asked)
+        return _range(key, requested.strip(), found)
+    pieces = split_commas(requested)
     return None if len(pieces) == 1 else _choices(key, tuple(_value(key, piece) for piece in pieces))
 
 
 def split_commas(text: str) -> list[str]:
-    """At commas that are not inside brackets or quotes."""
+    """Splits at commas outside of brackets and quotes."""
     pieces, start, depth, quote = [], 0, 0, ""
     for index, letter in enumerate(text):
         if quote:
@@ -155,7 +153,7 @@ def _choices(key: str, values: tuple[Any, ...]) -> Choices:
         raise UsageError(f"'{key}=[]' lists no values to try.", f"Write {key}=a,b,c.")
     for index, value in enumerate(values):
         if any(_same(value, other) for other in values[:index]):
-            raise UsageError(f"'{key}' lists {value!r} twice.", "Keep one of them.")
+            raise UsageError(f"'{key}' lists {value!r} twice.", "Remove one of them.")
     return Choices(key, values)
 
 

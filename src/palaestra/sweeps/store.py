@@ -1,9 +1,10 @@
-"""Sweeps on disk: `RUNS/.sweeps/NAME/` with `sweep.yaml` (as asked), `trials.json` (the books) and `logs/`."""
+"""Sweeps on disk: `RUNS/.sweeps/NAME/` with `sweep.yaml`, `trials.json` (the table of trials) and `logs/`."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from palaestra.config.resolve import resolve_config
@@ -13,7 +14,6 @@ from palaestra.runs.documents import diff_configs, format_differences
 from palaestra.runs.files import read_json, read_yaml, stamped, unstamped, write_json, write_yaml
 from palaestra.runs.lock import AlreadyHeld, hold
 from palaestra.sweeps.order import hidden_directory
-from palaestra.sweeps.trial import Trial, TrialState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class SweepDirectory:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One sweeper at a time; the kernel frees the lock of one that was killed."""
+        """Locks the sweep for the block's duration; the kernel releases the lock of a killed process."""
         try:
             with hold(self.path / ".lock"):
                 yield
@@ -68,7 +68,7 @@ class SweepDirectory:
         write_json(self.trials_file, stamped({"trials": [asdict(trial) for trial in trials]}, SCHEMA_VERSION))
 
     def read_trials(self) -> list[Trial]:
-        """In the order of their numbers, without a gap."""
+        """All trials, in the order of their numbers."""
         try:
             data = unstamped(read_json(self.trials_file), SCHEMA_VERSION, self.trials_file)
         except NotFound:
@@ -87,7 +87,7 @@ class SweepStore:
         self._root = hidden_directory(runs_root)
 
     def enter(self, config: SweepConfig) -> SweepDirectory:
-        """The sweep of that name, made now if there is none; one that asks for something else is refused."""
+        """Creates or opens the sweep; refuses a different configuration under its name."""
         directory = SweepDirectory(self._root / config.name)
         if not directory.sweep_file.exists():
             directory.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ class SweepStore:
         differences = diff_configs(before, now)
         if differences:
             raise UsageError(
-                f"The sweep '{config.name}' was asked for otherwise:\n{format_differences(differences)}\n",
+                f"The sweep '{config.name}' has a different configuration:\n{format_differences(differences)}\n",
                 "Choose another name with sweep=NAME.",
             )
         if stored.trials != config.trials:
@@ -106,7 +106,7 @@ class SweepStore:
         return directory
 
     def find(self, name: str) -> SweepDirectory:
-        """By its name, or the one that was touched last."""
+        """The sweep of that name, or the latest."""
         names = self.names()
         if name == LATEST and names:
             return SweepDirectory(self._root / names[0])
@@ -116,12 +116,12 @@ class SweepStore:
         return SweepDirectory(self._root / name)
 
     def names(self) -> list[str]:
-        """The one that was touched last comes first."""
+        """All sweeps, latest first."""
         found = [path.parent for path in self._root.glob("*/sweep.yaml")]
         return [path.name for path in sorted(found, key=_touched_at, reverse=True)]
 
     def list(self) -> list[tuple[SweepDirectory, SweepConfig | None, list[Trial], str]]:
-        """Each with its config and trials, or with what is wrong with its files."""
+        """Each with its config and trials, or with the error in its files."""
         return [_look(SweepDirectory(self._root / name)) for name in self.names()]
 
 
@@ -147,3 +147,42 @@ def _decode(entry: dict[str, Any]) -> Trial:
         curve={int(tenth): float(number) for tenth, number in entry["curve"].items()},
         reason=str(entry["reason"]),
     )
+
+
+class TrialState(StrEnum):
+    RUNNING = "running"  # its runs wait, train, or are to be continued
+    FINISHED = "finished"
+    PRUNED = "pruned"  # stopped early, because others were better
+    FAILED = "failed"
+    LOST = "lost"  # with its machine, after the last restart; the next start of the sweep continues it
+
+    @property
+    def is_over(self) -> bool:
+        return self is not TrialState.RUNNING
+
+
+@dataclass(frozen=True)
+class Trial:
+    number: int  # from 1
+    settings: dict[str, Any]  # dotted key -> value
+    state: TrialState = TrialState.RUNNING
+    value: float | None = None  # of the metric; None: not known, never 0 for that
+    curve: dict[int, float] = field(default_factory=dict)  # tenth of the steps -> the metric there
+    reason: str = ""  # why it failed or was lost
+
+
+def best_of(trials: list[Trial], *, is_minimized: bool) -> Trial | None:
+    """The finished trial with the best value; of equal ones the first."""
+    ranked = ranking(trials, is_minimized=is_minimized)
+    return ranked[0] if ranked and ranked[0].state is TrialState.FINISHED else None
+
+
+def ranking(trials: list[Trial], *, is_minimized: bool) -> list[Trial]:
+    """Finished trials from the best to the worst, then the others; those without a value last."""
+
+    def place(trial: Trial) -> tuple[bool, bool, float, int]:
+        value = trial.value if trial.value is not None else 0.0
+        is_finished = trial.state is TrialState.FINISHED
+        return not is_finished, trial.value is None, value if is_minimized else -value, trial.number
+
+    return sorted(trials, key=place)

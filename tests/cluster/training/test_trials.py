@@ -20,7 +20,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
 from palaestra.core.executor import load_service
 from palaestra.core.run import RunRequest, RunState
-from palaestra.core.trials import SlotsWanted, TrialEnd, TrialOrder
+from palaestra.core.trials import SlotRequest, TrialRequest, TrialResult
 from palaestra.runner.job import TrainingJob
 from palaestra.runs.environment import code_identity, package_files
 from palaestra.runs.status import read_record
@@ -61,7 +61,7 @@ class PaperTrial:
         pass
 
     def lose(self):
-        self.end = TrialEnd(self.order.name, 1, "its machine left", is_lost=True)
+        self.end = TrialResult(self.order.name, 1, "its machine left", is_lost=True)
 
     def stop(self):
         self.was_stopped = True
@@ -83,7 +83,7 @@ def paper(monkeypatch):
             yield SimpleNamespace(ray=own, cpus=6.0, gpus=2.0, is_embedded=False)
 
         monkeypatch.setattr(trials, "open_ray", open_ray)
-        return RaySlots(wanted or SlotsWanted(None))
+        return RaySlots(wanted or SlotRequest(None))
 
     monkeypatch.setattr(trials, "PlacedTrial", PaperTrial)
     monkeypatch.setattr(trials, "NODES_SECONDS", 0.0)
@@ -97,12 +97,12 @@ def paper(monkeypatch):
 @pytest.mark.parametrize(
     ("wanted", "slots"),
     [
-        (SlotsWanted(None), 6),
-        (SlotsWanted(None, cpus_each=4), 1),  # four of one machine, not two of each
-        (SlotsWanted(None, gpus_each=0.5), 4),
-        (SlotsWanted(3, address="head:1"), 3),
-        (SlotsWanted(9, address="head:1", cpus=6), 6),
-        (SlotsWanted(9), 9),  # on a Ray of one's own, whoever names a number gets it
+        (SlotRequest(None), 6),
+        (SlotRequest(None, cpus_each=4), 1),  # four of one machine, not two of each
+        (SlotRequest(None, gpus_each=0.5), 4),
+        (SlotRequest(3, address="head:1"), 3),
+        (SlotRequest(9, address="head:1", cpus=6), 6),
+        (SlotRequest(9), 9),  # on a Ray of one's own, whoever names a number gets it
     ],
 )
 def test_there_are_as_many_slots_as_fit_and_no_more_than_wanted(paper, wanted, slots):
@@ -112,7 +112,7 @@ def test_there_are_as_many_slots_as_fit_and_no_more_than_wanted(paper, wanted, s
 
 def test_a_trial_that_fits_nowhere_is_refused_with_both_numbers(paper):
     with pytest.raises(UsageError, match="needs 8 CPUs.*has 6"):
-        paper(PaperRay(4.0, 2.0), SlotsWanted(None, cpus_each=8))
+        paper(PaperRay(4.0, 2.0), SlotRequest(None, cpus_each=8))
 
 
 def test_slots_follow_the_cluster(paper, tmp_path):
@@ -187,7 +187,7 @@ def order(tmp_path, name, total_steps):
     base = find_recipe("cartpole").config
     config = base.model_copy(update={"total_steps": total_steps, "ppo": base.ppo.model_copy(update=tiny)})
     job = TrainingJob(RunRequest("native", "cartpole", {}, name=name), config, tmp_path / "runs", quiet=True)
-    return TrialOrder(name, job.to_json(), tmp_path / f"{name}.log")
+    return TrialRequest(name, job.to_json(), tmp_path / f"{name}.log")
 
 
 def wait_for(condition):
@@ -205,7 +205,7 @@ def steps_of(runs, name):
 @pytest.mark.slow
 def test_trials_run_side_by_side_end_are_stopped_and_leave_nothing(tmp_path):
     runs = tmp_path / "runs"
-    slots = RaySlots(SlotsWanted(2))
+    slots = RaySlots(SlotRequest(2))
     try:
         assert slots.slots == 2
         short = slots.start(order(tmp_path, "short", 64))
@@ -220,7 +220,7 @@ def test_trials_run_side_by_side_end_are_stopped_and_leave_nothing(tmp_path):
         assert slots.finished(0.0) == []
         bad = json.loads(order(tmp_path, "bad", 64).job)
         bad["config"]["env"]["id"] = "NoSuchEnv-v0"
-        slots.start(TrialOrder("bad", json.dumps(bad), tmp_path / "bad.log"))
+        slots.start(TrialRequest("bad", json.dumps(bad), tmp_path / "bad.log"))
         wait_for(lambda: ends.extend(slots.finished(1.0)) or len(ends) == 3)
         assert ends[2].exit_code == 3
         assert "NoSuchEnv-v0" in ends[2].error
@@ -284,8 +284,8 @@ def place(tmp_path):
     def make(ray, **settings):
         config = TrainConfig.model_validate(settings)
         job = TrainingJob(RunRequest("native", "", {}, "t"), config, tmp_path / "runs")
-        order = TrialOrder("t", job.to_json(), tmp_path / "t.log")
-        return PlacedTrial(ray, order, Node("n", "10.0.0.2", 1.0, 0.0), "m", SlotsWanted(None), is_embedded=False)
+        order = TrialRequest("t", job.to_json(), tmp_path / "t.log")
+        return PlacedTrial(ray, order, Node("n", "10.0.0.2", 1.0, 0.0), "m", SlotRequest(None), is_embedded=False)
 
     return make
 

@@ -28,7 +28,7 @@ from palaestra.cluster.training.rank_setup import (
 )
 from palaestra.cluster.training.run_mirror import RunMirror
 from palaestra.core.errors import PalaestraError, UsageError
-from palaestra.core.trials import TrialEnd
+from palaestra.core.trials import TrialResult
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.launch import IN_ORDER
 from palaestra.runner.logs import warnings_on_stderr
@@ -36,7 +36,7 @@ from palaestra.runner.logs import warnings_on_stderr
 if TYPE_CHECKING:
     from palaestra.cluster.nodes import Node
     from palaestra.cluster.training.rank_actor import ActorSite
-    from palaestra.core.trials import SlotsWanted, TrialOrder
+    from palaestra.core.trials import SlotRequest, TrialRequest
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +49,12 @@ MAX_FAILURES = 3  # to start a trial on a node, before it is left out for good
 class RaySlots:
     """A `TrialRunner` for a cluster, or for a Ray of one's own; see core/trials.py."""
 
-    def __init__(self, wanted: SlotsWanted) -> None:
+    def __init__(self, wanted: SlotRequest) -> None:
         self._wanted = wanted
         self._stack = ExitStack()
         self._trials: dict[str, PlacedTrial] = {}
-        self._waiting: dict[str, TrialOrder] = {}  # their machine was unfit, or left before they began
-        self._stopped: list[TrialEnd] = []  # of those that never began
+        self._waiting: dict[str, TrialRequest] = {}  # their machine was unfit, or left before they began
+        self._stopped: list[TrialResult] = []  # of those that never began
         self._refused: dict[str, str] = {}  # node -> what differs there
         self._failures: Counter[str] = Counter()  # node -> trials that could not start there
         self._avoided: dict[str, float] = {}  # node -> until when, after something was lost there
@@ -81,12 +81,12 @@ class RaySlots:
         room = sum(map(self._room, self._usable()))
         return room if self._wanted.count is None else min(self._wanted.count, room)
 
-    def start(self, order: TrialOrder) -> str:
+    def start(self, order: TrialRequest) -> str:
         self._waiting[order.name] = order
         self._start_waiting()
         return order.name
 
-    def finished(self, seconds: float) -> list[TrialEnd]:
+    def finished(self, seconds: float) -> list[TrialResult]:
         deadline = time.monotonic() + seconds
         while True:  # in short waits, so that a signal is heard in between
             ends = self._poll()
@@ -98,7 +98,7 @@ class RaySlots:
         if trial := self._trials.get(handle):
             trial.stop()
         elif self._waiting.pop(handle, None) is not None:
-            self._stopped.append(TrialEnd(handle, 128 + signal.SIGTERM))
+            self._stopped.append(TrialResult(handle, 128 + signal.SIGTERM))
 
     def close(self) -> None:
         end_actors(self._ray, [trial.actor for trial in self._trials.values()])
@@ -108,7 +108,7 @@ class RaySlots:
         self._waiting.clear()
         self._stack.close()
 
-    def _poll(self) -> list[TrialEnd]:
+    def _poll(self) -> list[TrialResult]:
         self._start_waiting()
         self._usable()
         present = {node.id for node in self._nodes}
@@ -188,7 +188,7 @@ class RaySlots:
         return self._markers[runs_root]
 
 
-def _own_cpus(wanted: SlotsWanted) -> int | None:
+def _own_cpus(wanted: SlotRequest) -> int | None:
     """For a Ray of one's own: whoever says how many trials go side by side means it, also on a small machine."""
     if wanted.cpus is None and wanted.count is not None:
         return wanted.count * wanted.cpus_each
@@ -205,11 +205,11 @@ class PlacedTrial:
     """
 
     def __init__(
-        self, ray: Any, order: TrialOrder, node: Node, marker: str, wanted: SlotsWanted, *, is_embedded: bool
+        self, ray: Any, order: TrialRequest, node: Node, marker: str, wanted: SlotRequest, *, is_embedded: bool
     ) -> None:
         self.order = order
         self.node = node
-        self.end: TrialEnd | None = None
+        self.end: TrialResult | None = None
         self.failure = ""  # why it did not start on this node
         self.has_different_code = False  # that was the reason
         self._ray = ray
@@ -239,7 +239,7 @@ class PlacedTrial:
         except self._ray.exceptions.RayError as error:
             self._lose(first_line(error))
         except PalaestraError as error:
-            self._finish(TrialEnd(self.order.name, error.exit_code, str(error)))
+            self._finish(TrialResult(self.order.name, error.exit_code, str(error)))
 
     def lose(self) -> None:
         """Ray says that the machine is gone; what was asked of it may never be answered."""
@@ -259,7 +259,7 @@ class PlacedTrial:
     def _bring_on(self) -> None:
         """From the actor's first answer to the start of its process."""
         if self._started is None and self._is_stopped:
-            self._finish(TrialEnd(self.order.name, 128 + signal.SIGTERM))
+            self._finish(TrialResult(self.order.name, 128 + signal.SIGTERM))
         elif self._started is None and self._ray.wait([self._site], timeout=0)[0]:
             self._start(self._ray.get(self._site))
         elif self._started is not None and self._ray.wait([self._started], timeout=0)[0]:
@@ -299,7 +299,7 @@ class PlacedTrial:
             return
         report = rank.exit_report
         error = f"{report.error} {report.hint}".strip() if report is not None else _silent_end(rank.code)
-        self._finish(TrialEnd(self.order.name, rank.code, error, is_lost=rank.is_lost))
+        self._finish(TrialResult(self.order.name, rank.code, error, is_lost=rank.is_lost))
 
     def _lose(self, reason: str) -> None:
         if self._rank is None:
@@ -308,9 +308,9 @@ class PlacedTrial:
         message = f"Ray lost it on {self.node.address}: {reason}"
         if self._mirror is not None:
             self._mirror.lose(message)
-        self._finish(TrialEnd(self.order.name, LOST, message, is_lost=True))
+        self._finish(TrialResult(self.order.name, LOST, message, is_lost=True))
 
-    def _finish(self, end: TrialEnd) -> None:
+    def _finish(self, end: TrialResult) -> None:
         self.end = end
         if end.is_lost:
             self._ray.kill(self.actor)  # nobody may be there to remove what it wrote

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from palaestra.analysis.axis import make_axis, shown
-from palaestra.analysis.colours import LINES_ON_DARK, LINES_ON_LIGHT
-from palaestra.analysis.page import POLICY, STYLE
+from palaestra.analysis.html_report import POLICY, STYLE
+from palaestra.analysis.plots import LINES_ON_DARK, LINES_ON_LIGHT, format_number, make_axis
 from palaestra.apps.matmul.benchmark.cells import FLOATS
 
 WIDTH, HEIGHT = 860.0, 340.0
@@ -74,7 +73,9 @@ def gain_plot(cells: list[Row]) -> str:
     parts = [_frame(across, up, sorted({1 << round(math.log2(size)) for size in sizes}))]
     for index, (label, points) in enumerate(lines.items()):
         colour = f"c{index % len(LINES_ON_LIGHT)}"
-        coordinates = [f"{across.place(math.log2(size)):.1f} {up.place(gain):.1f}" for size, gain in sorted(points)]
+        coordinates = [
+            f"{across.position(math.log2(size)):.1f} {up.position(gain):.1f}" for size, gain in sorted(points)
+        ]
         parts.append(f'<path class="line {colour}" d="M{"L".join(coordinates)}"/>')
         parts += [f'<circle class="dot {colour}" cx="{x}" cy="{y}" r="3"/>' for x, y in map(str.split, coordinates)]
         middle = HEIGHT + LEGEND_ROW * (index + 0.5)
@@ -113,11 +114,13 @@ def table_row(cell: Row) -> tuple[str, ...]:
 def _frame(across: Any, up: Any, sizes: list[int]) -> str:
     parts = []
     for tick in up.ticks():
-        y = up.place(tick)
+        y = up.position(tick)
         parts.append(f'<path class="grid" d="M{LEFT:g} {y:.1f}H{WIDTH - RIGHT:g}"/>')
-        parts.append(f'<text class="muted" x="{LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end">{shown(tick)}</text>')
+        parts.append(
+            f'<text class="muted" x="{LEFT - 8:g}" y="{y + 4:.1f}" text-anchor="end">{format_number(tick)}</text>'
+        )
     for size in sizes:
-        x = across.place(math.log2(size))
+        x = across.position(math.log2(size))
         parts.append(f'<text class="muted" x="{x:.1f}" y="{HEIGHT - BOTTOM + 18:g}" text-anchor="middle">{size}</text>')
     return "".join(parts)
 

@@ -1,4 +1,4 @@
-"""An analysis as one HTML file: no scripts, nothing from elsewhere, light or dark as the reader has it."""
+"""An analysis as one HTML file without scripts and external resources, with a light and a dark theme."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from palaestra.analysis.colours import LINES_ON_DARK, LINES_ON_LIGHT
-from palaestra.analysis.pictures import chart_picture, heat_picture, interval_picture
-from palaestra.analysis.statistics import spoken
+from palaestra.analysis.plots import LINES_ON_DARK, LINES_ON_LIGHT, chart_svg, heatmap_svg, interval_svg
+from palaestra.analysis.statistics import format_estimate
 from palaestra.core.errors import RunFailed
 from palaestra.runs.files import write_atomic
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from palaestra.analysis.report import Analysis
     from palaestra.analysis.scores import Row, Scores
-    from palaestra.analysis.weights import WeighedPolicy
+    from palaestra.analysis.weights import PolicyWeights
 
 STYLE = """
 :root { color-scheme: light dark; --ground: #fbfbfa; --card: #fff; --ink: #1d2329; --muted: #66707a; --rule: #e3e5e8; }
@@ -45,11 +44,11 @@ svg text.ink { fill: var(--ink); } svg text.muted { fill: var(--muted); }
 .bar { fill: none; stroke: var(--c); stroke-width: 8; stroke-linecap: round; opacity: .4; }
 .dot { fill: var(--c); } .band { fill: var(--c); opacity: .28; } .envelope { fill: var(--c); opacity: .10; }
 """
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a browser enforces that the page asks nobody for anything
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the browser blocks every request of the page
 
 
 def write_page(analysis: Analysis, path: Path) -> None:
-    """What is there already is replaced."""
+    """Overwrites an existing file."""
     made = f"Palaestra {version('palaestra')}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     try:
         write_atomic(path, make_page(analysis, made))
@@ -58,7 +57,7 @@ def write_page(analysis: Analysis, path: Path) -> None:
 
 
 def make_page(analysis: Analysis, made: str) -> str:
-    """`made` says when and by what; every name is escaped."""
+    """`made` names the version and the time; all names are escaped."""
     title = ", ".join(policy.label for policy in analysis.policies)
     title = title if len(title) <= 80 else f"{len(analysis.policies)} policies"
     sections = [*_notes(analysis.notes), *_scores(analysis.scores), *_charts(analysis), *_weights(analysis.weights)]
@@ -80,28 +79,28 @@ def make_page(analysis: Analysis, made: str) -> str:
 def _notes(notes: Sequence[str]) -> list[str]:
     if not notes:
         return []
-    return [_section("To know", "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>")]
+    return [_section("Notes", "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>")]
 
 
 def _scores(scores: Scores) -> list[str]:
     if not scores.policies:
-        return [_section("Scores", '<p class="muted">None of these policies was judged.</p>')]
+        return [_section("Scores", '<p class="muted">None of these policies was evaluated.</p>')]
     rows = scores.groups
-    heat = '<p class="muted">Mean return; yellow is the highest of its column.</p>' + heat_picture(scores, rows)
+    heat = '<p class="muted">Mean return; yellow is the highest of its column.</p>' + heatmap_svg(scores, rows)
     figures = f'<p class="muted">{escape(_over(scores))}</p>'
     if scores.shared:
-        figures += f"<h3>Mean</h3>{interval_picture(rows, 'mean')}"
-        figures += f"<h3>Interquartile mean</h3>{interval_picture(rows, 'iqm')}"
-    sections = [_section("Policies by simulations", heat + _cells_table(rows)), _section("How sure", figures)]
+        figures += f"<h3>Mean</h3>{interval_svg(rows, 'mean')}"
+        figures += f"<h3>Interquartile mean</h3>{interval_svg(rows, 'iqm')}"
+    sections = [_section("Policies by simulations", heat + _cells_table(rows)), _section("Confidence", figures)]
     if scores.has_groups:
-        sections.append(_section("Every policy", heat_picture(scores, scores.policies) + _cells_table(scores.policies)))
+        sections.append(_section("Every policy", heatmap_svg(scores, scores.policies) + _cells_table(scores.policies)))
     return [*sections, *_improvements(scores)]
 
 
 def _over(scores: Scores) -> str:
-    """What the overall figures mean."""
+    """The caption of the overall figures."""
     if not scores.shared:
-        return "No simulation was played by all of them, so there are no overall figures."
+        return "No simulation was played by all policies, so there are no overall figures."
     over = f"Over {', '.join(scores.shared)}, with 95 % bootstrap intervals: "
     return over + "over the runs of a group, or over the episodes where there is one run."
 
@@ -111,8 +110,8 @@ def _cells_table(rows: Sequence[Row]) -> str:
         (
             row.label,
             cell.simulation,
-            spoken(cell.mean),
-            spoken(cell.iqm),
+            format_estimate(cell.mean),
+            format_estimate(cell.iqm),
             f"{cell.least:.4g}",
             f"{cell.most:.4g}",
             cell.basis,
@@ -121,7 +120,7 @@ def _cells_table(rows: Sequence[Row]) -> str:
         for row in rows
         for cell in row.cells.values()
     ]
-    names = ("policy", "simulation", "mean [95 %]", "IQM [95 %]", "least", "most", "over", "episodes")
+    names = ("policy", "simulation", "mean [95 %]", "IQM [95 %]", "min", "max", "over", "episodes")
     return f"<details><summary>All figures</summary>{_table(names, lines, numbers=2)}</details>"
 
 
@@ -129,23 +128,25 @@ def _improvements(scores: Scores) -> list[str]:
     if not scores.improvements:
         return []
     lines = [
-        (one.better, one.worse, spoken(one.probability), one.over, ", ".join(one.simulations))
+        (one.better, one.worse, format_estimate(one.probability), one.over, ", ".join(one.simulations))
         for one in scores.improvements
     ]
-    told = '<p class="muted">How likely a result of the first is above one of the second; ties count half.</p>'
+    caption = (
+        '<p class="muted">The probability that a result of the first is above one of the second; ties count half.</p>'
+    )
     names = ("first", "second", "probability [95 %]", "between", "simulations")
-    return [_section("Who is better", told + _table(names, lines, numbers=99))]
+    return [_section("Probability of improvement", caption + _table(names, lines, numbers=99))]
 
 
 def _charts(analysis: Analysis) -> list[str]:
-    told = "Line: mean over runs. Band: 95 % interval of that mean. Faint: least and most of every point."
+    caption = "Line: mean over runs. Band: 95 % interval of that mean. Faint: minimum and maximum of every point."
     return [
-        _section(f"Learning: {chart.metric}", f'<p class="muted">{told}</p>{chart_picture(chart)}')
+        _section(f"Learning: {chart.metric}", f'<p class="muted">{caption}</p>{chart_svg(chart)}')
         for chart in analysis.charts
     ]
 
 
-def _weights(weights: Sequence[WeighedPolicy]) -> list[str]:
+def _weights(weights: Sequence[PolicyWeights]) -> list[str]:
     if not weights:
         return []
     names = ("layer", "units", "inputs", "norm", "effective rank", "dead units")
@@ -166,8 +167,8 @@ def _weights(weights: Sequence[WeighedPolicy]) -> list[str]:
         parts.append(
             f"<details{opened}><summary>{escape(one.label)}</summary>{_table(names, lines, numbers=1)}</details>"
         )
-    told = '<p class="muted">Effective rank: directions in use. Dead: units that hear next to nothing.</p>'
-    return [_section("Weights", told + "".join(parts))]
+    caption = '<p class="muted">Effective rank: directions in use. Dead: units whose input weights are nearly zero.</p>'
+    return [_section("Weights", caption + "".join(parts))]
 
 
 def _origins(analysis: Analysis) -> list[str]:
@@ -185,11 +186,11 @@ def _origins(analysis: Analysis) -> list[str]:
         for policy in analysis.policies
     ]
     names = ("policy", "run", "epoch", "steps", "seed", "environment", "group", "commit")
-    return [_section("Where they come from", _table(names, lines, numbers=99))]
+    return [_section("Checkpoints", _table(names, lines, numbers=99))]
 
 
 def _table(names: Sequence[str], lines: Iterable[Sequence[str]], numbers: int) -> str:
-    """Columns from `numbers` on stand to the right."""
+    """Columns from `numbers` on are aligned to the right."""
 
     def cells(tag: str, line: Sequence[str]) -> str:
         return "".join(

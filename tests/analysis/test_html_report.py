@@ -3,7 +3,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from palaestra.analysis.page import make_page, write_page
+from palaestra.analysis.html_report import make_page, write_page
 from palaestra.analysis.report import find_and_analyze
 from palaestra.core.errors import RunFailed
 
@@ -50,11 +50,19 @@ def analysis(make_run):
     return find_and_analyze(["ppo-1", "ppo-2", "other"])
 
 
-def test_the_page_shows_everything_there_is(analysis):
+def test_the_page_has_all_sections(analysis):
     reader = Reader(make_page(analysis, "Palaestra 1, today"))
     text = " ".join(reader.text)
-    for shown in ("ppo x2", "ppo-2:3", "other:1", "easy", "Interquartile mean", "Who is better", "Palaestra 1, today"):
-        assert shown in text
+    for format_number in (
+        "ppo x2",
+        "ppo-2:3",
+        "other:1",
+        "easy",
+        "Interquartile mean",
+        "Probability of improvement",
+        "Palaestra 1, today",
+    ):
+        assert format_number in text
     assert "Learning: charts/episodic_return" in text
     assert analysis.policies[0].run in text
     assert reader.tags.count("svg") == 5  # two heat-maps, two figures, one chart
@@ -82,13 +90,13 @@ def test_both_grounds_are_served(analysis):
     assert "color-scheme: light dark" in page
 
 
-def test_a_run_without_judgements_has_a_page_with_its_curves(make_run):
+def test_a_run_without_evaluations_has_a_page_with_its_curves(make_run):
     run = make_run("first")
     run.save(1)
     run.measure("charts/episodic_return", [(1, 1.0), (2, 2.0)])
     text = " ".join(Reader(make_page(find_and_analyze(["first"]), "")).text)
-    assert "None of these policies was judged." in text
-    assert "It was never judged" in text
+    assert "None of these policies was evaluated." in text
+    assert "It was never evaluated" in text
     assert "Learning: charts/episodic_return" in text
 
 

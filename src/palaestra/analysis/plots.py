@@ -1,13 +1,13 @@
-"""Plots as SVG, drawn by us: colours are classes of the page's style, so that one picture serves light and dark."""
+"""Plots as SVG. Colours are classes of the page's style, so that one image serves light and dark themes."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from palaestra.analysis.axis import Axis, make_axis, shown
-from palaestra.analysis.colours import LINES_ON_LIGHT, hexadecimal, shade_colour, text_colour
-from palaestra.analysis.statistics import spoken
+from palaestra.analysis.statistics import format_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,8 +28,8 @@ def line_class(index: int) -> str:
     return f"c{index % len(LINES_ON_LIGHT)}"
 
 
-def chart_picture(chart: Chart) -> str:
-    """Mean as a line, its interval as a band, the least and most of all points as a fainter one."""
+def chart_svg(chart: Chart) -> str:
+    """The mean as a line, its interval as a band, the minimum and maximum of all points as a fainter band."""
     steps = [step for curve in chart.curves for step in curve.steps]
     values = [value for curve in chart.curves for value in (*curve.least, *curve.most)]
     across = make_axis(steps, LEFT, WIDTH - RIGHT, margin=0.01)
@@ -43,12 +43,12 @@ def chart_picture(chart: Chart) -> str:
         middle = HEIGHT + LEGEND_ROW * (index + 0.5)
         parts.append(f'<path class="line {line_class(index)}" d="M{LEFT:g} {middle:g}h22"/>')
         runs = f"{len(curve.runs)} run{'s' if len(curve.runs) > 1 else ''}"
-        parts.append(_text(LEFT + 30, middle + 4, f"{label} ({runs}), last {shown(curve.mean[-1])}"))
+        parts.append(_text(LEFT + 30, middle + 4, f"{label} ({runs}), last {format_number(curve.mean[-1])}"))
     return _svg(WIDTH, height, parts, f"{chart.metric} over steps")
 
 
-def heat_picture(scores: Scores, rows: Sequence[Row]) -> str:
-    """Rows by simulations; the colour says where a mean lies in its column, the number what it is."""
+def heatmap_svg(scores: Scores, rows: Sequence[Row]) -> str:
+    """A heat-map of rows and simulations; the colour ranks a mean within its column."""
     names = [simulation.name for simulation in scores.simulations]
     labels = min(max([LABELS, *(len(row.label) * LETTER + 20 for row in rows)]), WIDTH / 2)
     column = min(150.0, (WIDTH - labels) / len(names))
@@ -65,27 +65,30 @@ def heat_picture(scores: Scores, rows: Sequence[Row]) -> str:
     return _svg(labels + column * len(names), 34 + ROW * len(rows), parts, "mean returns, policies by simulations")
 
 
-def interval_picture(rows: Sequence[Row], figure: str) -> str:
-    """`figure` is mean or iqm: a point with its 95 % interval for every row."""
+def interval_svg(rows: Sequence[Row], figure: str) -> str:
+    """A point with its 95 % interval for every row; `figure` is mean or iqm."""
     found = [(row.label, estimate) for row in rows if (estimate := _figure(row, figure)) is not None]
     ends = [end for _, one in found for end in (one.value, one.low, one.high) if end is not None]
     labels = min(max([LABELS, *(len(label) * LETTER + 20 for label, _ in found)]), WIDTH / 2)
     across = make_axis(ends, labels, WIDTH - 70)
     bottom = 14 + ROW * len(found)
     parts = [
-        f'<path class="grid" d="M{x:.1f} 8V{bottom:.1f}"/>{_text(x, bottom + 18, shown(tick), "middle", "muted")}'
+        f'<path class="grid" d="M{x:.1f} 8V{bottom:.1f}"/>'
+        f"{_text(x, bottom + 18, format_number(tick), 'middle', 'muted')}"
         for tick in across.ticks()
-        for x in (across.place(tick),)
+        for x in (across.position(tick),)
     ]
     for index, (label, one) in enumerate(found):
         middle = 14 + ROW * (index + 0.5)
         parts.append(_text(labels - 14, middle + 4, _fitted(label, labels - 18), "end"))
         if one.low is not None and one.high is not None:
-            low, high = across.place(one.low), across.place(one.high)
+            low, high = across.position(one.low), across.position(one.high)
             parts.append(f'<path class="bar {line_class(index)}" d="M{low:.1f} {middle:g}H{high:.1f}"/>')
-        told = f"{label}: {spoken(one)}"
-        dot = f'<circle class="dot {line_class(index)}" cx="{across.place(one.value):.1f}" cy="{middle:g}" r="5"/>'
-        parts.append(f"<g>{_title(told)}{dot}</g>{_text(WIDTH - 4, middle + 4, shown(one.value), 'end', 'muted')}")
+        caption = f"{label}: {format_estimate(one)}"
+        dot = f'<circle class="dot {line_class(index)}" cx="{across.position(one.value):.1f}" cy="{middle:g}" r="5"/>'
+        parts.append(
+            f"<g>{_title(caption)}{dot}</g>{_text(WIDTH - 4, middle + 4, format_number(one.value), 'end', 'muted')}"
+        )
     return _svg(WIDTH, bottom + 28, parts, f"{figure} with 95 % intervals")
 
 
@@ -100,26 +103,26 @@ def _heat_cell(row: Row, name: str, left: float, top: float, width: float) -> st
     if cell is None:
         return f'<g>{_title("not played")}<rect class="empty" {place}/>{_text(*middle, "-", "middle", "muted")}</g>'
     ground = shade_colour(cell.shade)
-    told = f"{row.label} in {name}: {spoken(cell.mean)} over {cell.basis}"
+    caption = f"{row.label} in {name}: {format_estimate(cell.mean)} over {cell.basis}"
     ink = hexadecimal(text_colour(ground))
     place_of_text = f'x="{middle[0]:.1f}" y="{middle[1]:.1f}" text-anchor="middle" fill="{ink}"'
-    number = f"<text {place_of_text}>{shown(cell.mean.value)}</text>"
-    return f'<g>{_title(told)}<rect fill="{hexadecimal(ground)}" {place}/>{number}</g>'
+    number = f"<text {place_of_text}>{format_number(cell.mean.value)}</text>"
+    return f'<g>{_title(caption)}<rect fill="{hexadecimal(ground)}" {place}/>{number}</g>'
 
 
 def _curve(curve: Curve, across: Axis, up: Axis, colour: str) -> Iterable[str]:
-    places = [across.place(step) for step in curve.steps]
+    places = [across.position(step) for step in curve.steps]
 
     def line(values: Iterable[float]) -> list[str]:
-        return [f"{x:.1f} {up.place(value):.1f}" for x, value in zip(places, values, strict=True)]
+        return [f"{x:.1f} {up.position(value):.1f}" for x, value in zip(places, values, strict=True)]
 
     yield _area("envelope", colour, line(curve.most), line(curve.least))
-    for first, last in _stretches([low is not None for low in curve.low]):
+    for first, last in _ranges([low is not None for low in curve.low]):
         high = line(one if one is not None else 0.0 for one in curve.high)[first:last]
         low = line(one if one is not None else 0.0 for one in curve.low)[first:last]
         yield _area("band", colour, high, low)
     if len(places) == 1:
-        yield f'<circle class="dot {colour}" cx="{places[0]:.1f}" cy="{up.place(curve.mean[0]):.1f}" r="3"/>'
+        yield f'<circle class="dot {colour}" cx="{places[0]:.1f}" cy="{up.position(curve.mean[0]):.1f}" r="3"/>'
     yield f'<path class="line {colour}" d="M{"L".join(line(curve.mean))}">{_title(curve.label)}</path>'
 
 
@@ -127,8 +130,8 @@ def _area(kind: str, colour: str, above: list[str], below: list[str]) -> str:
     return f'<path class="{kind} {colour}" d="M{"L".join([*above, *reversed(below)])}Z"/>'
 
 
-def _stretches(there: Sequence[bool]) -> list[tuple[int, int]]:
-    """Where something is there, as half-open ranges."""
+def _ranges(there: Sequence[bool]) -> list[tuple[int, int]]:
+    """The runs of True values, as half-open ranges."""
     edges = [
         index for index, (one, other) in enumerate(zip([False, *there], [*there, False], strict=True)) if one != other
     ]
@@ -137,13 +140,13 @@ def _stretches(there: Sequence[bool]) -> list[tuple[int, int]]:
 
 def _frame(across: Axis, up: Axis) -> Iterable[str]:
     for tick in up.ticks():
-        y = up.place(tick)
+        y = up.position(tick)
         yield f'<path class="grid" d="M{LEFT:g} {y:.1f}H{WIDTH - RIGHT:g}"/>'
-        yield _text(LEFT - 8, y + 4, shown(tick), "end", "muted")
+        yield _text(LEFT - 8, y + 4, format_number(tick), "end", "muted")
     for tick in across.ticks(6):
-        x = across.place(tick)
+        x = across.position(tick)
         yield f'<path class="grid" d="M{x:.1f} {TOP:g}V{HEIGHT - BOTTOM:g}"/>'
-        yield _text(x, HEIGHT - BOTTOM + 18, shown(tick), "middle", "muted")
+        yield _text(x, HEIGHT - BOTTOM + 18, format_number(tick), "middle", "muted")
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "ink") -> str:
@@ -159,8 +162,92 @@ def _fitted(text: str, width: float) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
-def _svg(width: float, height: float, parts: Iterable[str], told: str) -> str:
+def _svg(width: float, height: float, parts: Iterable[str], caption: str) -> str:
     size = f'viewBox="0 0 {width:.0f} {height:.0f}" style="max-width:{width:.0f}px"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(told)}" {size}>{"".join(parts)}</svg>'
+    attributes = f'xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(caption)}" {size}'
+    return f"<svg {attributes}>{''.join(parts)}</svg>"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Maps numbers from `low` to `high` to pixels from `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def position(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self, count: int = 5) -> list[float]:
+        """About `count` round numbers."""
+        step = round_step((self.high - self.low) / count)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [number * step for number in range(first, last + 1)]
+
+
+def make_axis(values: list[float], start: float, end: float, margin: float = 0.04) -> Axis:
+    """An axis for all values with a margin, also when they are all equal."""
+    low, high = min(values), max(values)
+    room = (high - low) * margin if high > low else max(abs(high) * 0.1, 1.0)
+    return Axis(low - room, high + room, start, end)
+
+
+def round_step(rough: float) -> float:
+    """The smallest of 1, 2 or 5 times a power of ten that is not below `rough`."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+
+
+def format_number(value: float) -> str:
+    """A short text: 1.5M, 20k, 0.25."""
+    size = abs(value)
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if size >= limit:
+            scale = 1e3 if unit == "k" else limit
+            return f"{value / scale:.4g}{unit}"
+    return f"{value:.4g}"
+
+
+Colour = tuple[int, int, int]
+
+# Low, middle and high of a heat-map: they differ in lightness too, so that a grey print still shows the order.
+SHADES: tuple[Colour, ...] = ((44, 52, 110), (38, 132, 142), (146, 194, 92), (246, 222, 88))
+# Of curves; in the page they are classes, so that each ground has its own.
+LINES_ON_LIGHT = ("#1f5fb4", "#c8501e", "#1b7f5c", "#8a3fa0", "#b3870b", "#0f8aa5", "#b32d5b", "#5b6470")
+LINES_ON_DARK = ("#6ea8ff", "#ff9d6b", "#56cfa2", "#cf92e6", "#eac25a", "#5fd0e8", "#ff86ac", "#aeb7c2")
+
+
+def shade_colour(shade: float) -> Colour:
+    """The colour of a number from 0 (lowest) to 1 (highest)."""
+    position = min(max(shade, 0.0), 1.0) * (len(SHADES) - 1)
+    index = min(int(position), len(SHADES) - 2)
+    part = position - index
+    red, green, blue = (
+        round(low + (high - low) * part) for low, high in zip(SHADES[index], SHADES[index + 1], strict=True)
     )
+    return red, green, blue
+
+
+def text_colour(ground: Colour) -> Colour:
+    """Black or white, by contrast."""
+    return (0, 0, 0) if contrast(ground, (0, 0, 0)) >= contrast(ground, (255, 255, 255)) else (255, 255, 255)
+
+
+def contrast(one: Colour, other: Colour) -> float:
+    """From 1 (equal) to 21 (black on white), as WCAG defines it."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def hexadecimal(colour: Colour) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def _luminance(colour: Colour) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (value / 255 for value in colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

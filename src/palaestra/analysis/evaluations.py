@@ -1,4 +1,4 @@
-"""What the judgements of a run left on disk: for each simulation, the return of every seed that was played."""
+"""Recorded evaluations of a checkpoint: for each simulation, the return of every seed that was played."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setting:
-    """What was played, and how: two judgements with the same can be compared, whatever they call it."""
+    """An environment and how it was played; results in equal settings can be compared whatever their names."""
 
     env_id: str
     env_kwargs: str  # JSON with sorted keys
@@ -30,59 +30,59 @@ class Setting:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is not said by the id alone."""
+        """The settings beside the id."""
         limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
         return {**json.loads(self.env_kwargs), **limit}
 
 
 @dataclass(frozen=True)
-class Judgement:
+class SimulationResult:
     setting: Setting
     simulation: str
     category: str
     returns: dict[int, float]  # by seed; finite
-    not_finite: int  # episodes whose return is no number to calculate with
+    not_finite: int  # episodes with a return of NaN or infinity
     complete: bool
 
 
 @dataclass(frozen=True)
-class Judged:
-    """All judgements of one checkpoint; those in the same setting are one."""
+class CheckpointEvaluations:
+    """All results of one checkpoint; results in the same setting are joined."""
 
-    judgements: tuple[Judgement, ...]
+    results: tuple[SimulationResult, ...]
     notes: tuple[str, ...] = ()
 
 
-def judged_epochs(directory: RunDirectory) -> list[int]:
-    """In ascending order, each once."""
+def evaluated_epochs(directory: RunDirectory) -> list[int]:
+    """The evaluated epochs, ascending."""
     epochs = {batch.get("epoch") for batch in read_batches(directory)}
     return sorted(epoch for epoch in epochs if isinstance(epoch, int))
 
 
-def read_judged(directory: RunDirectory, epoch: int) -> Judged:
-    """A file of rows that cannot be read is named and left out."""
-    found: dict[Setting, Judgement] = {}
+def read_evaluations(directory: RunDirectory, epoch: int) -> CheckpointEvaluations:
+    """A file that cannot be read is skipped with a note."""
+    found: dict[Setting, SimulationResult] = {}
     notes = []
     for batch in read_batches(directory):
         if batch.get("epoch") != epoch:
             continue
-        for place in _places(batch):
+        for name in _file_names(batch):
             try:
-                judgement = _read(directory.evaluations / Path(place).name)
+                result = _read(directory.evaluations / Path(name).name)
             except (DamagedFile, NotFound) as error:
-                notes.append(f"Left out: {error.message}")
+                notes.append(f"Skipped: {error.message}")
                 continue
-            before = found.get(judgement.setting)
-            found[judgement.setting] = judgement if before is None else _joined(before, judgement)
-    return Judged(tuple(found.values()), tuple(notes))
+            before = found.get(result.setting)
+            found[result.setting] = result if before is None else _joined(before, result)
+    return CheckpointEvaluations(tuple(found.values()), tuple(notes))
 
 
-def _places(batch: dict[str, Any]) -> Sequence[str]:
+def _file_names(batch: dict[str, Any]) -> Sequence[str]:
     simulations = batch.get("simulations", [batch])
     return [str(one["file"]) for one in simulations if isinstance(one, dict) and "file" in one]
 
 
-def _read(path: Path) -> Judgement:
+def _read(path: Path) -> SimulationResult:
     content = unstamped(read_json(path, follow_links=False), SCHEMA_VERSION, path)
     try:
         plan = content["plan"]
@@ -96,15 +96,15 @@ def _read(path: Path) -> Judgement:
         finite = {seed: value for seed, value in returns.items() if math.isfinite(value)}
         name, category = str(plan.get("simulation", DEFAULT)), str(plan.get("category", DEFAULT))
         complete = bool(content.get("complete", True))
-        return Judgement(setting, name, category, finite, len(returns) - len(finite), complete)
+        return SimulationResult(setting, name, category, finite, len(returns) - len(finite), complete)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedFile(f"{path} holds no episodes ({type(error).__name__}: {error}).") from error
 
 
-def _joined(before: Judgement, after: Judgement) -> Judgement:
-    """A seed that was played twice counts once; a name that says something goes before `default`."""
+def _joined(before: SimulationResult, after: SimulationResult) -> SimulationResult:
+    """A seed that was played twice counts once; a specific name goes before `default`."""
     named = before if after.simulation == DEFAULT else after
-    return Judgement(
+    return SimulationResult(
         before.setting,
         named.simulation,
         named.category,
