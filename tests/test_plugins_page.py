@@ -17,7 +17,7 @@ from palaestra.config.recipes.registry import find_recipe
 from palaestra.core import plugins
 from palaestra.core.executor import load_service
 from palaestra.core.run import RunRequest
-from palaestra.core.trials import SlotsWanted
+from palaestra.core.trials import SlotRequest
 from palaestra.core.worker_kind import RequestRefused, Resources
 from palaestra.envs.make import load_plugins
 from palaestra.evaluation.suites import find_suite
@@ -83,7 +83,7 @@ def test_the_component_is_found(my_package):
 
 
 def test_the_executor_limits_a_sweep_to_one_trial_at_a_time(my_package):
-    assert load_service("one-at-a-time", "trial_slots")(SlotsWanted(count=7)).slots == 1
+    assert load_service("one-at-a-time", "trial_slots")(SlotRequest(count=7)).slots == 1
     assert callable(load_service("one-at-a-time", "launch"))
 
 

@@ -253,10 +253,10 @@ def test_no_trial_outlives_whoever_started_it(tmp_path):
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from palaestra.core.trials import SlotsWanted, TrialOrder\n"
+        "from palaestra.core.trials import SlotRequest, TrialRequest\n"
         "from palaestra.sweeps.scheduler import LocalSlots\n"
-        "slots = LocalSlots(SlotsWanted(1))\n"
-        "slots.start(TrialOrder('one', sys.stdin.read(), Path(sys.argv[1])))\n"
+        "slots = LocalSlots(SlotRequest(1))\n"
+        "slots.start(TrialRequest('one', sys.stdin.read(), Path(sys.argv[1])))\n"
         "slots.finished(600)\n"
     )
     starter = subprocess.Popen([sys.executable, "-c", script, str(order.log)], stdin=subprocess.PIPE, text=True)

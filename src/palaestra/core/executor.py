@@ -20,7 +20,7 @@ class Executor:
     """Three services, each a reference "package.module:object" that is imported when it is used, or None."""
 
     launch: Any = None  # function (Job, nproc) -> TrainOutcome: trains one run with `nproc` ranks
-    trial_slots: Any = None  # function (SlotsWanted) -> TrialRunner: trains many runs side by side
+    trial_slots: Any = None  # function (SlotRequest) -> TrialRunner: trains many runs side by side
     remote_evaluator: Any = None  # function (RunDirectory) -> RemoteEvaluator: evaluates checkpoints during a training
 
 

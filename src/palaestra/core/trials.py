@@ -1,7 +1,7 @@
 """Slots for many runs side by side: what a trial needs, how it is started, and how it ended.
 
 `sweeps/scheduler.py` starts processes of this machine; others are the `trial_slots` of an executor, each a
-function `(SlotsWanted) -> TrialRunner`. Only text passes between the two sides, so that it may also pass between
+function `(SlotRequest) -> TrialRunner`. Only text passes between the two sides, so that it may also pass between
 machines.
 """
 
