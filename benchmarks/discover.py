@@ -1,10 +1,10 @@
 """Which ranks a search reaches, how soon, for how many seeds: `python benchmarks/discover.py --rows 3x3x3 --json F`.
 
-The rows are those that issue 9 asks for: over gf2 from the schoolbook's algorithm, and over whole numbers. Each seed is
-a search of its own with `--walkers` threads and a limit of wall time; CPU seconds are told beside it. On a machine that
-others use, or that is stopped at times, `--clock cpu` holds the limit against CPU seconds, shared out over the threads.
-Everything that counts is proved. `--seeds`, `--rows` and `--field` make it shorter; a whole table takes hours in the
-worst case, so `--json` keeps the rows that the file has already and replaces those that were run again.
+The rows are those that issue 9 asks for: over gf2 from the naive algorithm, and over the integers. Each seed is a
+separate search with `--walkers` threads and a wall-clock limit; CPU seconds are reported as well. On a shared machine
+`--clock cpu` applies the limit to CPU seconds per thread. Every scheme that counts is verified. `--seeds`, `--rows` and
+`--field` make it shorter; a full table can take hours, so `--json` keeps the rows of the file and replaces those that
+were run again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Found:
     wall_seconds: float
     cpu_seconds: float  # of all threads
     flips: int
-    additions: int | None = None  # after elimination and polishing; over zt
+    additions: int | None = None  # after CSE and polish; over zt
 
 
 SMALL = "2x2x2:7 2x2x3:11 2x2x4:14 2x2x5:18 2x3x3:15 2x3x4:20 2x4x4:26 3x3x3:23 3x3x4:29 3x3x5:36 3x4x4:38"
@@ -68,7 +68,7 @@ def table() -> list[Row]:
 
 @dataclass(frozen=True)
 class Watch:
-    """Seconds since it was made, of the wall and of the processors."""
+    """Seconds since its creation, wall-clock and CPU."""
 
     walkers: int
     clock: str
@@ -89,7 +89,7 @@ class Watch:
 
 
 def search(row: Row, seed: int, walkers: int, polish: float, clock: str) -> Found:
-    """Until the rank is reached or the time is up; the scheme is proved over the row's field."""
+    """Searches until the rank or the time limit; verifies the scheme over the field of the row."""
     config = DiscoverConfig(format=row.format, field=row.field, target=row.rank)
     field = Field(row.field)
     state = start_ladder(ladder_rungs(config.product), field, seed, walkers)
@@ -100,7 +100,7 @@ def search(row: Row, seed: int, walkers: int, polish: float, clock: str) -> Foun
     wall, processor = watch.wall, watch.cpu
     proved = lift_to_field(field, state.best, parse_format(row.format))
     if proved is None:
-        raise RuntimeError(f"{row.format}: the best scheme does not hold over {row.field}")
+        raise RuntimeError(f"{row.format}: the best scheme is not valid over {row.field}")
     light = minimize_additions(proved, polish, seed) if polish else proved
     additions = count_additions(light.claim, 24).eliminated if light.field is Field.ZT else None
     return Found(seed, proved.rank, round(wall, 2), round(processor, 2), state.flips, additions)
@@ -124,11 +124,11 @@ def line(row: Row, found: list[Found]) -> str:
 
 
 def keep(file: Path, walkers: int, clock: str, row: Row, found: list[Found]) -> None:
-    """Beside the rows that the file has; a row that was run again takes the place of the older one."""
-    told: dict[str, Any] = {"hardware": describe_hardware(), "rows": []}
+    """Adds a row to the file; it replaces an older one of the same format and field."""
+    stored: dict[str, Any] = {"hardware": describe_hardware(), "rows": []}
     if file.exists():
-        told = json.loads(file.read_text())
-    others = [one for one in told["rows"] if (one["row"]["format"], one["row"]["field"]) != (row.format, row.field)]
+        stored = json.loads(file.read_text())
+    others = [one for one in stored["rows"] if (one["row"]["format"], one["row"]["field"]) != (row.format, row.field)]
     measured = {
         "row": asdict(row),
         "walkers": walkers,
@@ -137,7 +137,7 @@ def keep(file: Path, walkers: int, clock: str, row: Row, found: list[Found]) -> 
         "load": [round(value, 1) for value in os.getloadavg()],
         "found": [asdict(one) for one in found],
     }
-    file.write_text(json.dumps({**told, "rows": [*others, measured]}, indent=1) + "\n")
+    file.write_text(json.dumps({**stored, "rows": [*others, measured]}, indent=1) + "\n")
 
 
 def main(arguments: list[str] | None = None) -> int:

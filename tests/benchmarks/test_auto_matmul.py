@@ -6,11 +6,11 @@ from palaestra.apps.matmul.benchmark.timing import Timing
 
 
 @pytest.fixture
-def told(monkeypatch):
+def samples(monkeypatch):
     """Rounds that were seen, a list for each time the clock is asked; NumPy takes 1 second each."""
     seen = []
 
-    def answer(candidates, _seconds, _keep):
+    def fake_timings(candidates, _seconds, _keep):
         for work in candidates.values():
             work()
         autos = seen.pop(0)
@@ -19,7 +19,7 @@ def told(monkeypatch):
             "NumPy": Timing(1.0, 1.0, len(autos), (1.0,) * len(autos)),
         }
 
-    monkeypatch.setattr(auto_matmul, "time_interleaved", answer)
+    monkeypatch.setattr(auto_matmul, "time_interleaved", fake_timings)
     return seen
 
 
@@ -27,27 +27,27 @@ def compare():
     return auto_matmul.compare(1, lambda a, b, out: np.matmul(a, b, out=out), "float32", 4, 1.0)
 
 
-def test_numpys_own_function_is_not_timed(told):
+def test_numpys_own_function_is_not_timed(samples):
     row = auto_matmul.compare(0, np.matmul, "float32", 4, 1.0)
     assert not row.is_slower
     assert row.words == "NumPy's own function"
 
 
-def test_a_noisy_moment_is_looked_at_again_and_is_no_verdict(told):
-    told += [[1.2, 1.3, 1.24, 1.2, 1.2], [0.9] * 9]
+def test_a_noisy_moment_is_looked_at_again_and_is_no_verdict(samples):
+    samples += [[1.2, 1.3, 1.24, 1.2, 1.2], [0.9] * 9]
     row = compare()
     assert not row.is_slower
     assert (row.times, row.rounds) == (0.9, 14)
 
 
-def test_a_choice_that_stays_slower_is_called_slower(told):
-    told += [[1.1, 1.12, 1.09, 1.1, 1.1]] * auto_matmul.TRIES
+def test_a_choice_that_stays_slower_is_called_slower(samples):
+    samples += [[1.1, 1.12, 1.09, 1.1, 1.1]] * auto_matmul.TRIES
     row = compare()
     assert row.is_slower
     assert row.rounds == 5 * auto_matmul.TRIES
     assert row.words == "1 levels, 1.100 x NumPy's time (1.100 to 1.100, 20 rounds), SLOWER"
 
 
-def test_a_gain_is_believed_at_once(told):
-    told += [[0.8, 0.9, 0.85, 0.8, 0.8]]
+def test_a_gain_is_believed_at_once(samples):
+    samples += [[0.8, 0.9, 0.85, 0.8, 0.8]]
     assert compare().rounds == 5

@@ -4,7 +4,7 @@ from palaestra.apps.matmul.app import APP
 from palaestra.core import plugins
 
 
-def test_every_part_of_the_app_is_found_by_name_and_can_be_imported():
+def test_every_entry_of_the_app_can_be_imported():
     parts = {kind: found for kind, found in asdict(APP).items() if found}
     assert parts
     for kind, found in parts.items():

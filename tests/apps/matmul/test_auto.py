@@ -7,22 +7,22 @@ from palaestra.apps.matmul.schemes.verification import verify
 TABLE = AutoTable({"float64": ((64, 0), (512, 0), (1024, 1), (2048, 2)), "int64": ((64, 0), (256, 1))})
 
 
-def test_between_two_measured_sizes_the_fewer_levels_hold():
+def test_between_two_sizes_the_smaller_levels_are_used():
     assert [TABLE.levels_at("float64", size) for size in (64, 600, 1024, 1500, 2048, 9000)] == [0, 0, 1, 1, 2, 2]
 
 
-def test_nothing_is_guessed_below_what_was_measured_or_for_other_types():
+def test_below_the_smallest_size_and_for_other_dtypes_there_are_no_levels():
     assert TABLE.levels_at("float64", 63) == NUMPY
     assert TABLE.levels_at("float32", 4096) == NUMPY
 
 
-def test_the_crossover_is_where_every_larger_size_gains():
+def test_the_crossover_is_the_smallest_size_from_which_all_gain():
     assert TABLE.crossover("float64") == 1024
     assert AutoTable({"x": ((64, 1), (128, 0), (256, 0))}).crossover("x") is None
     assert AutoTable({"x": ((64, 1), (128, 0), (256, 1))}).crossover("x") == 256
 
 
-def test_of_two_measurements_of_one_size_the_fewer_levels_hold():
+def test_merging_uses_the_smaller_levels():
     other = AutoTable({"float64": ((512, 1), (1024, 2), (2048, 0), (4096, 3)), "float32": ((64, 0),)})
     agreed = TABLE.merge(other)
     assert agreed.levels["float64"] == ((64, 0), (512, 0), (1024, 1), (2048, 0), (4096, 3))
@@ -31,7 +31,7 @@ def test_of_two_measurements_of_one_size_the_fewer_levels_hold():
     assert AutoTable().merge(TABLE) == TABLE
 
 
-def test_where_nothing_is_gained_it_is_numpys_own_function(strassen):
+def test_without_a_gain_numpys_function_is_returned(strassen):
     executors = {dtype: Executor(verify(strassen), dtype) for dtype in ("float64", "int64")}
     assert choose(TABLE, executors, "float64", 600) is np.matmul
     assert choose(TABLE, {}, "float64", 2048) is np.matmul

@@ -20,37 +20,37 @@ ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
 QUICK = ("dtypes=[object]", "object_sizes=[2]", "bits=[64]", "seconds=0.01")
 
 
-def asked(*words):
+def arguments(*words):
     return Namespace(words=list(words), quiet=True, json=False)
 
 
-def test_a_benchmark_is_kept_with_its_source_run_and_a_page(strassen, workplace):
+def test_a_benchmark_is_stored_with_source_run_and_page(strassen, workplace):
     entry, _ = Archive(Path("runs")).add(verify(strassen), ORIGIN)
-    answer = bench(asked("2x2x2", *QUICK))
-    assert answer.data["source_run_id"] == "01RUN"
-    assert [row[0] for row in answer.rows] == ["object 64 bits"]
-    assert Path(answer.data["page"]).exists()
-    assert [benchmark.id for benchmark in BenchStore(Path("runs")).of(entry.file.stem)] == [answer.data["id"]]
-    assert "01RUN" in answer.notes[-1]
+    result = bench(arguments("2x2x2", *QUICK))
+    assert result.data["source_run_id"] == "01RUN"
+    assert [row[0] for row in result.rows] == ["object 64 bits"]
+    assert Path(result.data["page"]).exists()
+    assert [benchmark.id for benchmark in BenchStore(Path("runs")).of(entry.file.stem)] == [result.data["id"]]
+    assert "01RUN" in result.notes[-1]
 
 
 def test_a_scheme_over_gf2_is_refused_before_anything_is_compiled(strassen_bits, workplace):
     entry, _ = Archive(Path("runs")).add(verify(strassen_bits), ORIGIN)
     with pytest.raises(UsageError, match="modulo 2 only"):
-        bench(asked(entry.fingerprint, "dtypes=[int64]"))
+        bench(arguments(entry.fingerprint, "dtypes=[int64]"))
 
 
-def test_without_a_compiler_it_says_so(strassen, workplace, monkeypatch):
+def test_without_a_compiler_bench_fails(strassen, workplace, monkeypatch):
     Archive(Path("runs")).add(verify(strassen), ORIGIN)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="No C compiler"):
-        bench(asked("2x2x2"))
+        bench(arguments("2x2x2"))
 
 
 @pytest.mark.parametrize("words", [(), ("2x2x2", "3x3x3")])
-def test_one_discovery_is_wanted(words, workplace):
+def test_exactly_one_discovery_is_required(words, workplace):
     with pytest.raises(UsageError, match="Expected one discovery"):
-        bench(asked(*words))
+        bench(arguments(*words))
 
 
 ROOT = Path("runs")
@@ -65,7 +65,7 @@ def entries(strassen, strassen_bits, workplace):
     return {name: Archive(ROOT).add(verify(claim), origins[name])[0] for name, claim in claims.items()}
 
 
-def test_an_id_a_fingerprint_a_run_or_a_format_will_do(entries):
+def test_a_discovery_is_selected_by_id_fingerprint_run_or_format(entries):
     wanted = entries["number"].file
     assert select_discovery(wanted.stem, ROOT).file == wanted
     assert select_discovery(entries["number"].fingerprint[:10], ROOT).file == wanted
@@ -74,7 +74,7 @@ def test_an_id_a_fingerprint_a_run_or_a_format_will_do(entries):
     assert select_discovery("3x2x2", ROOT).file == entries["wide"].file
 
 
-def test_what_is_not_there_is_said_with_what_to_try(entries):
+def test_unknown_discoveries_are_refused_with_a_hint(entries):
     with pytest.raises(NotFound, match="No discovery named 'nothing'"):
         select_discovery("nothing", ROOT)
     with pytest.raises(NotFound) as refused:
@@ -82,6 +82,6 @@ def test_what_is_not_there_is_said_with_what_to_try(entries):
     assert "palaestra discover 5x5x5" in refused.value.hint
 
 
-def test_an_empty_archive_says_how_to_begin(workplace):
+def test_an_empty_archive_is_refused_with_a_hint(workplace):
     with pytest.raises(NotFound, match="no discoveries"):
         select_discovery("2x2x2", ROOT)

@@ -19,7 +19,7 @@ from palaestra.core.plugins import load
 ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 9.0, machine={"cpu": "x"})
 
 
-def test_an_entry_is_described_with_formulas_code_and_origin(strassen, tmp_path):
+def test_an_entry_has_formulas_code_and_provenance(strassen, tmp_path):
     entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
     catalogue = DiscoveryCatalogue()
     (listed,) = catalogue.listing(tmp_path, "2x2x2")["discoveries"]
@@ -33,13 +33,13 @@ def test_an_entry_is_described_with_formulas_code_and_origin(strassen, tmp_path)
     assert full["benchmarks"] == []
 
 
-def test_what_was_shown_to_a_learner_is_reproduced(strassen, tmp_path):
+def test_results_with_demonstrations_are_reproduced(strassen, tmp_path):
     shown = Provenance("01RUN", "agent", 3, 1, 1.0, 1.0, 1.0, demonstrations=("abc",), origin="reproduced")
     Archive(tmp_path).add(verify(strassen), shown)
     assert DiscoveryCatalogue().listing(tmp_path, "")["discoveries"][0]["verdict"] == "reproduced"
 
 
-def test_a_file_is_proved_again_only_when_it_has_changed(strassen, tmp_path, monkeypatch):
+def test_a_file_is_verified_again_only_if_it_changed(strassen, tmp_path, monkeypatch):
     entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
     catalogue = DiscoveryCatalogue()
     first = catalogue.entries(tmp_path)
@@ -54,14 +54,14 @@ def test_a_file_is_proved_again_only_when_it_has_changed(strassen, tmp_path, mon
     assert catalogue.listing(tmp_path, "")["damaged"] == []
 
 
-def test_what_cannot_be_is_refused(tmp_path):
+def test_unknown_formats_and_names_are_refused(tmp_path):
     with pytest.raises(UsageError):
         CATALOGUE.listing(tmp_path, "3x3")
     with pytest.raises(NotFound):
         CATALOGUE.entry(tmp_path, "nothing")
 
 
-def test_it_comes_by_the_door_and_without_torch():
+def test_the_catalogue_plugin_does_not_load_torch():
     assert load("catalogues", "discoveries") is CATALOGUE
     script = (
         "import sys; import palaestra.apps.matmul.catalogue; print('torch' in sys.modules, 'gymnasium' in sys.modules)"
@@ -73,15 +73,15 @@ def test_it_comes_by_the_door_and_without_torch():
 LISTED_ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 0.0)
 
 
-def test_each_discovery_stands_beside_the_rank_of_its_own_field(strassen, strassen_bits, workplace):
+def test_each_discovery_is_compared_within_its_field(strassen, strassen_bits, workplace):
     for claim in (strassen, strassen_bits):
         Archive(Path("runs")).add(verify(claim), LISTED_ORIGIN)
-    answer = list_discoveries(Namespace(format=None))
-    assert [row[:5] for row in answer.rows] == [("2x2x2", "gf2", 7, 7, "matches"), ("2x2x2", "zt", 7, 7, "matches")]
-    assert answer.data["known_as_of"] in answer.notes[-1]
+    result = list_discoveries(Namespace(format=None))
+    assert [row[:5] for row in result.rows] == [("2x2x2", "gf2", 7, 7, "matches"), ("2x2x2", "zt", 7, 7, "matches")]
+    assert result.data["known_as_of"] in result.notes[-1]
 
 
-def test_a_format_is_looked_for_whatever_the_order_of_its_sides(strassen, workplace):
+def test_a_format_matches_any_order_of_sides(strassen, workplace):
     Archive(Path("runs")).add(verify(strassen), LISTED_ORIGIN)
     assert len(list_discoveries(Namespace(format="2x2x2")).rows) == 1
     assert list_discoveries(Namespace(format="3x3x3")).rows == ()
@@ -89,23 +89,23 @@ def test_a_format_is_looked_for_whatever_the_order_of_its_sides(strassen, workpl
         list_discoveries(Namespace(format="3x3"))
 
 
-def test_the_canonical_form_is_shown_and_one_that_is_out_of_reach_is_a_dash(strassen, workplace):
+def test_the_canonical_digest_is_listed_or_a_dash(strassen, workplace):
     Archive(Path("runs")).add(verify(strassen), LISTED_ORIGIN)
     Archive(Path("runs")).add(verify(naive_factorization(Format(2, 2, 2), Field.ZT)), LISTED_ORIGIN)
-    answer = list_discoveries(Namespace(format=None))
-    found, school = answer.data["discoveries"]
-    assert [row[-1] for row in answer.rows] == [found["canonical"][:12], "-"]
+    result = list_discoveries(Namespace(format=None))
+    found, school = result.data["discoveries"]
+    assert [row[-1] for row in result.rows] == [found["canonical"][:12], "-"]
     assert (found["canonical"], school["canonical"]) == (canonical_hash(verify(strassen)), "")
 
 
-def test_an_empty_archive_says_what_to_try(workplace):
-    answer = list_discoveries(Namespace(format=None))
-    assert answer.columns == ()
-    assert "palaestra discover" in answer.notes[-1]
+def test_an_empty_archive_has_a_hint(workplace):
+    result = list_discoveries(Namespace(format=None))
+    assert result.columns == ()
+    assert "palaestra discover" in result.notes[-1]
 
 
-def test_a_damaged_entry_is_told(strassen, workplace):
+def test_a_damaged_entry_is_reported(strassen, workplace):
     entry, _ = Archive(Path("runs")).add(verify(strassen), LISTED_ORIGIN)
     entry.file.write_text("{")
-    answer = list_discoveries(Namespace(format=None))
-    assert entry.file.name in answer.data["damaged"][0]
+    result = list_discoveries(Namespace(format=None))
+    assert entry.file.name in result.data["damaged"][0]

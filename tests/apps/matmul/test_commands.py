@@ -22,7 +22,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize("example", [example for verb in VERBS.values() for example in verb.examples])
-def test_the_example_works(example, strassen, workplace, capsys):
+def test_examples_run(example, strassen, workplace, capsys):
     (workplace / "strassen.json").write_text(json.dumps(encode_scheme(strassen)))
     Archive(workplace / "runs").add(verify(strassen), Provenance("", "brought", 0, 0, 0.0, 0.0, 0.0))
     code = main(shlex.split(example)[1:])
@@ -33,12 +33,12 @@ def test_the_example_works(example, strassen, workplace, capsys):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_helps(verb, capsys):
+def test_every_command_has_help(verb, capsys):
     assert main([verb, "-h"]) == 0
     assert VERBS[verb].examples[0] in capsys.readouterr().out
 
 
-def test_nothing_heavy_is_loaded_for_the_help():
+def test_help_imports_nothing_heavy():
     script = (
         "import sys; import palaestra.apps.matmul.commands; "
         "print([name for name in ('numpy', 'torch', 'pydantic') if name in sys.modules])"
@@ -47,7 +47,7 @@ def test_nothing_heavy_is_loaded_for_the_help():
     assert done.stdout.strip() == "[]"
 
 
-def test_torch_is_not_needed_to_discover(workplace):
+def test_discover_does_not_import_torch(workplace):
     script = (
         "import sys; from palaestra.cli.main import main; "
         "code = main(['discover', '2x2x2', 'seconds=1', '--json']); print('torch' in sys.modules, file=sys.stderr)"

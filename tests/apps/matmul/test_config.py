@@ -9,7 +9,7 @@ from palaestra.core.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"format": "3x3"}, "Invalid format"),
         ({"format": "0x2x2"}, "side 0"),
@@ -23,49 +23,49 @@ from palaestra.core.errors import UsageError
         ({"sede": 1}, "seed"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(settings, said):
-    with pytest.raises(UsageError, match=said):
+def test_invalid_search_settings_are_refused(settings, message):
+    with pytest.raises(UsageError, match=message):
         resolve_config(DiscoverConfig, None, settings)
 
 
-def test_the_target_is_the_best_known_rank_of_the_field_unless_it_is_given():
+def test_the_default_target_is_the_best_known_rank_of_the_field():
     assert DiscoverConfig(format="4x4x4").search_settings.target == 47
     assert DiscoverConfig(format="4x4x4", field="z").search_settings.target == 49
     assert DiscoverConfig(format="4x4x4", target=0).search_settings.target == 0
     assert DiscoverConfig(format="1x1x7").search_settings.target == 0
 
 
-def test_every_rule_is_taken_from_the_configuration():
+def test_all_search_settings_come_from_the_config():
     config = DiscoverConfig(plus_period=11, margin=3, patience=12, round_flips=13, pool_size=5, target=9)
     search_settings = config.search_settings
     assert (search_settings.plus_period, search_settings.margin, search_settings.patience) == (11, 3, 12)
     assert (search_settings.round_flips, search_settings.pool_size, search_settings.target) == (13, 5, 9)
 
 
-def test_more_time_is_no_other_search():
+def test_changeable_keys_do_not_make_another_search():
     stored = DiscoverConfig().model_dump(mode="json")
     assert changed_keys(stored, DiscoverConfig(seconds=5, target=3)) == []
     assert changed_keys(stored, DiscoverConfig(seed=2)) == ["seed"]
 
 
-def test_odd_sizes_are_among_those_that_are_timed():
+def test_the_default_sizes_include_odd_ones():
     assert min(SIZES) == 64
     assert max(SIZES) == 4096
     assert any(size % 2 for size in SIZES)
 
 
-def test_an_unknown_type_is_refused_with_the_nearest():
+def test_an_unknown_dtype_gets_a_suggestion():
     with pytest.raises(ValidationError, match="Did you mean 'float32'"):
         BenchConfig(dtypes=("float23",))
 
 
 @pytest.mark.parametrize("wrong", [{"sizes": (0,)}, {"threads": 0}, {"levels": 9}, {"bits": (-8,)}, {"speed": 1}])
-def test_what_cannot_be_is_refused(wrong):
+def test_invalid_benchmark_settings_are_refused(wrong):
     with pytest.raises(ValidationError):
         BenchConfig(**wrong)
 
 
-def test_the_first_look_is_brief():
+def test_the_brief_benchmark_has_small_sizes():
     assert max(BRIEF.sizes) <= 512
     assert BRIEF.seconds * len(BRIEF.sizes) * len(BRIEF.dtypes) < 3
 

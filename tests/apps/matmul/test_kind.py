@@ -13,25 +13,25 @@ def prepared(**config):
     return KIND.prepare(RunRequest("matmul", "", config), Resources(2), Path("runs"))
 
 
-def test_a_search_takes_a_core_for_each_walker():
+def test_a_search_requests_a_core_for_each_walker():
     made = prepared(format="3x3x3", walkers=2)
     assert made.resources.cpus == 2
     assert made.request.recipe == "discover 3x3x3"
     assert (made.config["format"], made.config["field"]) == ("3x3x3", "gf2")
 
 
-def test_everything_that_is_wrong_is_told_at_once():
+def test_all_errors_are_reported_at_once():
     request = RunRequest("matmul", "", {"format": "3x3", "seconds": 0}, nproc=2)
     with pytest.raises(RequestRefused) as caught:
         KIND.prepare(request, Resources(), Path("runs"))
     assert {complaint.key for complaint in caught.value.field_errors} == {"format", "seconds", "nproc"}
 
 
-def test_the_form_knows_every_key():
+def test_the_schema_has_every_key():
     assert {"format", "field", "seconds", "seed", "walkers", "start"} <= set(KIND.schema()["properties"])
 
 
-def test_the_daemon_may_load_it():
+def test_importing_the_kind_does_not_load_torch():
     script = (
         "import sys; import palaestra.apps.matmul.kind; print([m for m in ('torch', 'gymnasium') if m in sys.modules])"
     )

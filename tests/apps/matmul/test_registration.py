@@ -5,7 +5,7 @@ from palaestra.config.env import EnvConfig
 from palaestra.envs.make import make_env
 
 
-def test_the_trunk_makes_every_environment_by_its_id():
+def test_all_environments_are_created_by_id():
     for name in ENTRIES:
         env = make_env(EnvConfig(id=name))
         assert env.unwrapped.spec.id == name

@@ -31,19 +31,19 @@ from palaestra.runs.journal import read_journal
 
 class Session:
     def __init__(self):
-        self.told = []
+        self.recorded = []
 
     def finished(self):
-        self.told.append("finished")
+        self.recorded.append("finished")
 
     def cancelled(self, reason, code):
-        self.told.append(("cancelled", reason, code))
+        self.recorded.append(("cancelled", reason, code))
 
     def failed(self, error, code):
-        self.told.append(("failed", str(error), code))
+        self.recorded.append(("failed", str(error), code))
 
 
-def told(number=None, error=None):
+def recorded(number=None, error=None):
     """What a session is told of a search that ends like this, and what comes out of it."""
     session = Session()
     try:
@@ -51,26 +51,26 @@ def told(number=None, error=None):
             if error is not None:
                 raise error
     except BaseException as left:  # noqa: BLE001  also what is no Exception
-        return session.told, type(left)
-    return session.told, None
+        return session.recorded, type(left)
+    return session.recorded, None
 
 
-def test_a_search_that_ends_by_itself_is_finished():
-    assert told() == (["finished"], None)
+def test_a_completed_search_is_recorded_as_finished():
+    assert recorded() == (["finished"], None)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_cancels_with_the_code_that_shells_know(number, code):
-    assert told(number) == ([("cancelled", number.name, code)], None)
+def test_a_signal_is_recorded_as_cancelled_with_exit_code_128_plus_n(number, code):
+    assert recorded(number) == ([("cancelled", number.name, code)], None)
 
 
-def test_a_second_signal_leaves_at_once():
-    assert told(signal.SIGINT, StopNow(signal.SIGINT)) == ([("cancelled", "SIGINT", 130)], KeyboardInterrupt)
+def test_a_second_signal_aborts():
+    assert recorded(signal.SIGINT, StopNow(signal.SIGINT)) == ([("cancelled", "SIGINT", 130)], KeyboardInterrupt)
 
 
-def test_an_error_of_ours_has_its_own_code_and_any_other_has_1():
-    assert told(error=UsageError("no")) == ([("failed", "no", 2)], UsageError)
-    assert told(error=MemoryError("none left")) == ([("failed", "none left", 1)], MemoryError)
+def test_exit_codes_of_errors_are_recorded():
+    assert recorded(error=UsageError("no")) == ([("failed", "no", 2)], UsageError)
+    assert recorded(error=MemoryError("none left")) == ([("failed", "none left", 1)], MemoryError)
 
 
 _file = Path(__file__).parents[2] / "loggers" / "test_wandb.py"
@@ -99,25 +99,25 @@ def tables(fake, name):
     return [row for call in fake("log") for row in call["values"].get(f"tables/{name}", ())]
 
 
-def test_wandb_hears_of_figures_checkpoints_the_scheme_and_its_benchmark(workplace, fake, monkeypatch):
+def test_wandb_gets_metrics_checkpoints_scheme_and_benchmark(workplace, fake, monkeypatch):
     monkeypatch.setattr(module, "benchmark_in_subprocess", timed_cells)
     config = DiscoverConfig(format="2x2x2", field="zt", seconds=5, polish=0.0, loggers=WITH_WANDB)
     directory = find_or_create_run(config, "first", "palaestra discover")
     result = run_flip_search(directory, config, hushed)
-    (told,) = fake("init")
-    assert told["given"]["id"] == directory.id
+    (recorded,) = fake("init")
+    assert recorded["given"]["id"] == directory.id
     ranks = [call["values"]["discover/best_rank"] for call in fake("log") if "discover/best_rank" in call["values"]]
     assert ranks[-1] == result.rank == 7
     (row,) = tables(fake, "benchmark")
     assert directory.id in row  # Source Run ID
     assert [row[-1] for row in tables(fake, "checkpoints")][-1] == "search"
-    kept = {call["name"]: call["files"] for call in fake("log_artifact")}
-    assert kept["fake-discovery"] == [Path(result.file).name]
-    assert kept["fake-checkpoint"] == ["search.json"]
+    records = {call["name"]: call["files"] for call in fake("log_artifact")}
+    assert records["fake-discovery"] == [Path(result.file).name]
+    assert records["fake-checkpoint"] == ["search.json"]
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_an_agents_episodes_become_the_table_of_episodes(workplace, fake):
+def test_episodes_of_an_agent_are_logged_as_a_wandb_table(workplace, fake):
     config = DiscoverConfig(
         format="2x2x2", method="agent", agent=TINY, seconds=1e-9, target=0, bench=False, loggers=WITH_WANDB
     )
@@ -129,7 +129,7 @@ def test_an_agents_episodes_become_the_table_of_episodes(workplace, fake):
     assert len(tables(fake, "checkpoints")) == 1
 
 
-def test_a_wandb_that_fails_is_named_on_stderr_and_the_search_finds_the_same(workplace, fake, monkeypatch, capsys):
+def test_a_wandb_failure_is_reported_and_does_not_change_the_search(workplace, fake, monkeypatch, capsys):
     monkeypatch.setenv("FAKE_WANDB", "raise:init")
     found = []
     for name, loggers in (("with", WITH_WANDB), ("without", {})):
@@ -143,7 +143,7 @@ def test_a_wandb_that_fails_is_named_on_stderr_and_the_search_finds_the_same(wor
     assert capsys.readouterr().err.count("Logger 'wandb' failed and is disabled") == 1
 
 
-def test_other_loggers_are_chosen_by_name(workplace):
+def test_csv_and_tensorboard_can_be_enabled(workplace):
     config = DiscoverConfig(format="2x2x2", seconds=5, loggers={"csv": True, "tensorboard": True})
     directory = find_or_create_run(config, "first", "palaestra discover")
     run_flip_search(directory, config, hushed)
@@ -151,7 +151,7 @@ def test_other_loggers_are_chosen_by_name(workplace):
     assert list(directory.tensorboard.iterdir())
 
 
-def test_every_checkpoint_has_its_line_and_only_the_last_has_its_file(tmp_path):
+def test_the_log_lists_all_checkpoints_and_marks_all_but_the_last_as_removed(tmp_path):
     numbers = [log_checkpoint(tmp_path, flips, flips / 10, "search.json") for flips in (100, 250)]
     assert numbers == [1, 2]
     entries = read_log(tmp_path)
@@ -162,13 +162,13 @@ def test_every_checkpoint_has_its_line_and_only_the_last_has_its_file(tmp_path):
     assert {entry.file for entry in entries} == {"search.json"}
 
 
-def test_a_damaged_log_is_begun_anew(tmp_path):
+def test_a_damaged_log_is_replaced(tmp_path):
     (tmp_path / LOG_NAME).write_text("{")
     log_checkpoint(tmp_path, 1, 1.0, "search.json")
     assert len(read_log(tmp_path)) == 1
 
 
-def test_a_long_search_keeps_the_newest(tmp_path, monkeypatch):
+def test_the_log_is_limited_to_the_newest_entries(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_LOG_ENTRIES", 3)
     for flips in range(6):
         log_checkpoint(tmp_path, flips, 0.0, "search.json")
@@ -178,7 +178,7 @@ def test_a_long_search_keeps_the_newest(tmp_path, monkeypatch):
 ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
 
 
-class Shelf:
+class ArchiveFolder:
     """A logger for files only."""
 
     name = "shelf"
@@ -194,15 +194,15 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf():
-    return Shelf()
+def archive_folder():
+    return ArchiveFolder()
 
 
 @pytest.fixture
-def loggers(shelf):
+def loggers(archive_folder):
     dropped = []
     made = LoggerFanout(lambda name, error: dropped.append((name, error)))
-    made.add("shelf", lambda: shelf)
+    made.add("shelf", lambda: archive_folder)
     yield made
     assert dropped == []
 
@@ -212,23 +212,23 @@ def session(workplace):
     return RunSession(find_or_create_run(DiscoverConfig(), "first", "palaestra discover"), 0, SystemClock())
 
 
-def test_a_discovery_is_archived_once_and_its_file_told(strassen_bits, session, loggers, shelf):
-    kept = [archive_scheme(verify(strassen_bits), ORIGIN, session, loggers, bench=True) for _ in range(2)]
-    assert [one.is_new for one in kept] == [True, False]
-    name = kept[0].file.rpartition("/")[2]
-    assert shelf.files == [("discovery", "algorithm", [name])] * 2
+def test_a_discovery_is_archived_once_and_logged(strassen_bits, session, loggers, archive_folder):
+    records = [archive_scheme(verify(strassen_bits), ORIGIN, session, loggers, bench=True) for _ in range(2)]
+    assert [one.is_new for one in records] == [True, False]
+    name = records[0].file.rpartition("/")[2]
+    assert archive_folder.files == [("discovery", "algorithm", [name])] * 2
 
 
-def test_it_is_timed_only_when_asked(strassen, session, loggers, monkeypatch):
+def test_the_benchmark_runs_only_if_requested(strassen, session, loggers, monkeypatch):
     monkeypatch.setattr(module, "benchmark_briefly", lambda *_: "fast")
     looks = [archive_scheme(verify(strassen), ORIGIN, session, loggers, bench=bench).note for bench in (True, False)]
     assert looks == ["fast", ""]
 
 
-def test_what_everybody_knows_is_not_kept(session, loggers, shelf):
+def test_a_scheme_of_naive_rank_is_not_archived(session, loggers, archive_folder):
     school = verify(naive_factorization(Format(2, 2, 2), Field.ZT))
     assert archive_scheme(school, ORIGIN, session, loggers, bench=True) == ArchivedScheme()
-    assert shelf.files == []
+    assert archive_folder.files == []
 
 
 class Tables:
@@ -237,13 +237,13 @@ class Tables:
     name = "tables"
 
     def __init__(self):
-        self.kept = []
+        self.records = []
 
     def table_made(self, name, columns, rows):
-        self.kept.append((name, columns, rows))
+        self.records.append((name, columns, rows))
 
 
-def heard_by(logger=None):
+def loggers_with(logger=None):
     def fail(name, error):
         raise AssertionError(f"{name} was dropped: {error}")
 
@@ -255,10 +255,10 @@ def heard_by(logger=None):
 
 class Notes:
     def __init__(self):
-        self.kept = []
+        self.records = []
 
     def record(self, event, *, level=None, **data):
-        self.kept.append((event, data))
+        self.records.append((event, data))
 
 
 def timed(entry, config, name, *, verbose, timeout):
@@ -274,27 +274,27 @@ def directory(tmp_path):
     return RunDirectory(tmp_path / "01RUN")
 
 
-def test_a_scheme_for_numbers_is_timed_kept_and_told(strassen, directory, tmp_path, monkeypatch):
+def test_the_brief_benchmark_is_stored_and_logged(strassen, directory, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "benchmark_in_subprocess", timed)
     entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
     notes, tables = Notes(), Tables()
-    assert "int64 256: algorithm 1.50 x" in benchmark_briefly(entry, directory, notes, heard_by(tables))
+    assert "int64 256: algorithm 1.50 x" in benchmark_briefly(entry, directory, notes, loggers_with(tables))
     assert len(BenchStore(tmp_path).of(entry.file.stem)) == 1
-    assert [(event, data["kind"]) for event, data in notes.kept] == [("artifact.saved", "benchmark")]
-    ((name, columns, rows),) = tables.kept
+    assert [(event, data["kind"]) for event, data in notes.records] == [("artifact.saved", "benchmark")]
+    ((name, columns, rows),) = tables.records
     assert name == "benchmark"
     assert dict(zip(columns, rows[0], strict=True))["Source Run ID"] == "01RUN"
 
 
-def test_a_scheme_for_bits_is_not(strassen_bits, directory, tmp_path):
+def test_a_scheme_over_gf2_is_not_benchmarked(strassen_bits, directory, tmp_path):
     entry, _ = Archive(tmp_path).add(verify(strassen_bits), ORIGIN)
-    assert benchmark_briefly(entry, directory, Notes(), heard_by()) == ""
+    assert benchmark_briefly(entry, directory, Notes(), loggers_with()) == ""
 
 
-def test_a_benchmark_that_fails_takes_nothing_from_the_discovery(strassen, directory, tmp_path, monkeypatch):
+def test_a_failed_benchmark_becomes_a_note(strassen, directory, tmp_path, monkeypatch):
     def fail(*_given, **_more):
         raise RunFailed("no compiler")
 
     monkeypatch.setattr(module, "benchmark_in_subprocess", fail)
     entry, _ = Archive(tmp_path).add(verify(strassen), ORIGIN)
-    assert "no compiler" in benchmark_briefly(entry, directory, Notes(), heard_by())
+    assert "no compiler" in benchmark_briefly(entry, directory, Notes(), loggers_with())

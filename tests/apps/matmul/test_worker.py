@@ -14,7 +14,7 @@ def made(**settings):
     return RunStore().create(RunRequest("matmul", "discover 2x2x2", config), config)
 
 
-def test_what_a_daemon_wrote_down_is_carried_out_by_the_command_of_the_kind(workplace):
+def test_the_command_of_the_kind_runs_a_prepared_search(workplace):
     directory = made()
     done = subprocess.run(KIND.command(directory.path), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -22,7 +22,7 @@ def test_what_a_daemon_wrote_down_is_carried_out_by_the_command_of_the_kind(work
     assert list((workplace / "runs" / "discoveries").glob("2x2x2-gf2-r7-*.json"))
 
 
-def test_a_config_that_is_none_is_refused_by_name(workplace, capsys):
+def test_an_invalid_config_is_refused(workplace, capsys):
     directory = made()
     write_config(directory, {"format": "2x2"})
     assert main(directory) == 1

@@ -27,14 +27,14 @@ def census_of(tensors, format_):
     return census(profiles(tensors, views), views)
 
 
-def test_ranks_are_those_of_elimination_by_hand():
+def test_ranks_match_elimination():
     matrices = np.random.default_rng(1).integers(0, 2, (50, 6, 5))
     rows = [(matrices[:, row] << np.arange(5)).sum(axis=1).astype(np.uint32) for row in range(6)]
     assert ranks_of(rows).tolist() == [matrix_rank(matrix.tolist(), 2) for matrix in matrices]
 
 
 @pytest.mark.parametrize("format_", [SMALL, WIDE])
-def test_a_profile_holds_the_rank_of_the_contraction_with_every_vector(format_):
+def test_a_profile_has_the_rank_of_every_contraction(format_):
     tensor, views = drawn(format_, 1)[0], views_of(format_)
     for axis, profile in enumerate(profiles(tensor[None], views)):
         for vector, rank in zip(views.directions[axis].tolist(), profile[0].tolist(), strict=True):
@@ -43,13 +43,13 @@ def test_a_profile_holds_the_rank_of_the_contraction_with_every_vector(format_):
             assert rank == matrix_rank(matrix.tolist(), 2)
 
 
-def test_the_product_of_2x2_matrices_is_seen_with_ranks_2_and_4():
+def test_the_2x2x2_tensor_has_contractions_of_rank_2_and_4():
     profiles_ = census_of(product_tensor(SMALL).astype(np.uint8)[None], SMALL)[0].reshape(3, 5)
     assert np.allclose(profiles_ * 15, [[0, 0, 9, 0, 6]] * 3)  # nine singular 2x2 matrices, six that are not
 
 
 @pytest.mark.parametrize("format_", [SMALL, WIDE])
-def test_the_census_is_the_same_in_every_basis_and_not_the_same_for_every_tensor(format_):
+def test_the_census_is_basis_independent_and_distinguishes_tensors(format_):
     rng = np.random.default_rng(3)
     tensors = drawn(format_, 5)
     for tensor in tensors:
@@ -61,7 +61,7 @@ def test_the_census_is_the_same_in_every_basis_and_not_the_same_for_every_tensor
 
 
 @pytest.mark.parametrize("format_", [SMALL, WIDE])
-def test_the_census_after_a_move_is_that_of_what_the_move_leaves(format_):
+def test_the_census_of_moves_matches_the_census_of_the_residuals(format_):
     tensor, views = drawn(format_, 1, 4)[0], views_of(format_)
     after, kinds = census_of_moves(tensor, views)
     rng = np.random.default_rng(5)
@@ -72,18 +72,18 @@ def test_the_census_after_a_move_is_that_of_what_the_move_leaves(format_):
     assert len(np.unique(after, axis=0)) == len(after) < len(kinds)
 
 
-def test_a_sum_of_products_has_no_more_rank_in_all_directions_than_its_parts():
+def test_the_profile_of_a_sum_is_bounded_by_its_terms():
     moves = np.random.default_rng(6).integers(1, 16, (5, 3))
     tensor = np.bitwise_xor.reduce(outer_bits(moves, SMALL.sizes), axis=0)
     for profile in profiles(tensor[None], views_of(SMALL)):
         assert profile.sum() <= 5 * 8
 
 
-def test_masks_are_unpacked_lowest_entry_first():
+def test_masks_are_unpacked_lowest_bit_first():
     assert unpacked(np.array([6]), 4).tolist() == [[0, 1, 1, 0]]
 
 
-def test_large_axes_are_seen_in_a_fixed_choice_of_directions():
+def test_large_axes_use_a_fixed_sample_of_directions():
     first, again = views_of(Format(3, 3, 3)), views_of(Format(3, 3, 3))
     assert [len(each) for each in first.directions] == [63, 63, 63]
     assert all((one == other).all() for one, other in zip(first.directions, again.directions, strict=True))

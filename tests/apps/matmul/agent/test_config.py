@@ -17,24 +17,24 @@ from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.core.errors import UsageError
 
 
-def test_the_agent_plays_up_to_nine_entries_a_matrix():
+def test_the_agent_supports_matrices_of_up_to_nine_entries():
     assert fits_agent(Format(3, 3, 3))
     assert not fits_agent(Format(2, 2, 5))
     with pytest.raises(UsageError, match="2x2x5 is too large for the agent"):
         check_fits_agent(Format(2, 2, 5))
 
 
-def test_by_default_it_is_shown_no_scheme():
+def test_demonstrations_are_synthetic_by_default():
     assert AgentConfig().demonstrations == "synthetic"
 
 
-def test_what_the_daemon_reads_of_it_loads_no_torch():
+def test_importing_the_config_does_not_load_torch():
     code = "import sys, palaestra.apps.matmul.kind; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
-def test_an_episode_has_as_many_moves_as_the_schoolbook_unless_said_otherwise():
+def test_the_default_number_of_moves_is_the_naive_rank():
     assert GameSettings(format="2x3x4").moves == 24
     assert GameSettings(format="2x3x4", max_rank=20).moves == 20
 
@@ -43,12 +43,12 @@ def test_an_action_has_a_coefficient_for_every_entry_of_the_three_matrices():
     assert GameSettings(format="2x3x4").action_size == 6 + 12 + 8
 
 
-def test_other_names_of_a_field_are_known():
+def test_aliases_of_fields_are_accepted():
     assert GameSettings(field="ternary").coefficients is Field.ZT
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"format": "3x3"}, "Invalid format: '3x3'"),
         ({"format": "0x2x2"}, "side 0"),
@@ -59,12 +59,12 @@ def test_other_names_of_a_field_are_known():
         ({"max_rnak": 1}, "No setting named 'max_rnak'"),
     ],
 )
-def test_what_cannot_be_played_is_refused_with_its_value(settings, said):
-    with pytest.raises(UsageError, match=said):
+def test_invalid_settings_are_refused_with_their_value(settings, message):
+    with pytest.raises(UsageError, match=message):
         read_game_settings(settings)
 
 
-def test_a_misspelt_setting_is_guessed():
+def test_a_misspelt_setting_gets_a_suggestion():
     with pytest.raises(UsageError) as error:
         read_game_settings({"fromat": "2x2x2"})
     assert error.value.hint == "Did you mean 'format'?"

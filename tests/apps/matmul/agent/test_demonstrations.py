@@ -23,7 +23,7 @@ from palaestra.apps.matmul.schemes.verification import verify
 SMALL = Format(2, 2, 2)
 
 
-def test_a_lesson_of_one_product_is_solved_by_its_move():
+def test_an_example_of_one_product_is_solved_by_its_move():
     examples = sample_synthetic(SMALL, 200, 7, np.random.default_rng(1))
     single = examples.remaining == 1
     assert single.sum() > 10
@@ -32,14 +32,14 @@ def test_a_lesson_of_one_product_is_solved_by_its_move():
     assert examples.has_policy_target.all()
 
 
-def test_a_move_leaves_a_sum_of_one_product_less():
+def test_a_move_reduces_the_number_of_products_by_one():
     examples = sample_synthetic(SMALL, 400, 3, np.random.default_rng(2))
     left = examples.tensors ^ outer_bits(examples.moves, SMALL.sizes)
     profile = profiles(left, views_of(SMALL))[0].sum(axis=1)
     assert (profile <= 8 * (examples.remaining - 1)).all()
 
 
-def test_the_target_is_no_lesson_in_whatever_basis_it_comes():
+def test_the_target_is_dropped_in_every_basis():
     rng = np.random.default_rng(3)
     target = target_bits(SMALL)
     moved = [
@@ -52,7 +52,7 @@ def test_the_target_is_no_lesson_in_whatever_basis_it_comes():
     assert len(without_target(examples, views_of(SMALL), target_census(SMALL))) == 0
 
 
-def test_no_lesson_is_the_sum_of_a_whole_scheme(strassen_bits):
+def test_no_synthetic_example_has_the_census_of_the_target(strassen_bits):
     rows = np.array(to_masks(strassen_bits), np.int64)
     whole = np.bitwise_xor.reduce(outer_bits(rows, SMALL.sizes), axis=0)
     examples = sample_synthetic(SMALL, 2_000, 7, np.random.default_rng(4))
@@ -61,7 +61,7 @@ def test_no_lesson_is_the_sum_of_a_whole_scheme(strassen_bits):
     assert not (seen == census(profiles(whole[None], views), views)).all(axis=1).any()
 
 
-def test_lessons_are_joined_and_chosen_row_by_row():
+def test_examples_are_concatenated_and_selected_by_row():
     first, second = (sample_synthetic(SMALL, 5, 4, np.random.default_rng(seed)) for seed in (1, 2))
     both = concatenate([first, second])
     assert len(both) == len(first) + len(second)
@@ -71,13 +71,13 @@ def test_lessons_are_joined_and_chosen_row_by_row():
 
 
 @pytest.mark.parametrize("format_", [SMALL, Format(2, 2, 3)])
-def test_every_scheme_multiplies_and_none_is_better_than_the_schoolbook(format_):
+def test_all_sampled_schemes_are_valid_and_of_naive_rank(format_):
     schemes = sample_naive_rank_schemes(format_, 12, np.random.default_rng(1))
     assert {verify(from_masks(scheme.tolist(), format_)).rank for scheme in schemes} == {format_.naive_rank}
     assert len({str(sorted(scheme.tolist())) for scheme in schemes}) > 6
 
 
-def test_a_lesson_is_a_part_of_a_scheme_with_one_of_its_rows():
+def test_an_example_is_a_subset_of_rows_with_one_of_them_as_move():
     rng = np.random.default_rng(2)
     schemes = sample_naive_rank_schemes(SMALL, 5, rng)
     examples = naive_rank_examples(schemes, SMALL.sizes, 200, rng)
@@ -89,6 +89,6 @@ def test_a_lesson_is_a_part_of_a_scheme_with_one_of_its_rows():
     assert set(examples.remaining.tolist()) == set(range(1, 9))
 
 
-def test_the_same_dice_walk_the_same_plateau():
+def test_the_same_seed_samples_the_same_schemes():
     first, again = (sample_naive_rank_schemes(SMALL, 4, np.random.default_rng(3)) for _ in range(2))
     assert (first == again).all()

@@ -37,7 +37,7 @@ class Script:
         return made, tensor ^ np.bitwise_xor.reduce(outer_bits(made, SMALL.sizes), axis=0)
 
 
-def test_a_solved_episode_costs_its_moves_and_teaches_them(strassen_bits):
+def test_a_solved_episode_has_policy_targets(strassen_bits):
     masks = to_masks(strassen_bits)
     episode, examples = play_episode(Script(masks), GameSettings(max_rank=7), 5)
     assert (episode.is_solved, episode.moves, episode.residual, episode.reward) == (True, 7, 0, -7.0)
@@ -49,7 +49,7 @@ def test_a_solved_episode_costs_its_moves_and_teaches_them(strassen_bits):
     assert not last.any()
 
 
-def test_an_episode_out_of_moves_is_completed_to_a_scheme_that_multiplies():
+def test_an_unsolved_episode_is_completed_to_a_valid_scheme():
     school = [[1, 1, 1], [2, 4, 1], [15, 15, 15]]
     episode, examples = play_episode(Script(school), GameSettings(max_rank=3), 5)
     assert not episode.is_solved
@@ -60,12 +60,12 @@ def test_an_episode_out_of_moves_is_completed_to_a_scheme_that_multiplies():
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_in_another_basis_the_scheme_is_still_one_of_the_products_own(seed):
+def test_in_a_random_basis_the_scheme_is_transformed_back(seed):
     episode, _ = play_episode(Script([[1, 2, 3]]), GameSettings(max_rank=1, change_of_basis=True), seed)
     assert verify(from_masks(episode.scheme, SMALL)).rank == len(episode.scheme)
 
 
-def test_an_episode_travels_between_processes_as_json():
+def test_an_episode_round_trips_as_json():
     episode = Episode(2**62, 7, 0, -7.0, [[1, 2, 3]])
     assert Episode(**json.loads(json.dumps(encode_episode(episode)))) == episode
 
@@ -74,7 +74,7 @@ def summed(moves, sizes=(4, 4, 4)):
     return np.bitwise_xor.reduce(outer_bits(np.array(moves), sizes), axis=0)
 
 
-def test_a_scheme_from_another_side_multiplies_and_is_the_same_scheme(strassen_bits):
+def test_a_random_equivalent_is_valid_and_has_the_same_fingerprint(strassen_bits):
     rng = np.random.default_rng(1)
     seen = [random_equivalent(strassen_bits, rng) for _ in range(30)]
     assert all(are_equivalent(verify(strassen_bits), verify(other)) for other in seen[:5])
@@ -82,13 +82,13 @@ def test_a_scheme_from_another_side_multiplies_and_is_the_same_scheme(strassen_b
     assert len({str(sorted(to_masks(other))) for other in seen}) > 10
 
 
-def test_formats_with_different_sides_keep_their_format():
+def test_random_equivalents_keep_the_format():
     rng = np.random.default_rng(2)
     claim = naive_factorization(Format(2, 3, 4), Field.GF2)
     assert verify(random_equivalent(claim, rng)).format == Format(2, 3, 4)
 
 
-def test_lessons_of_a_scheme_are_parts_of_it(strassen_bits):
+def test_examples_of_a_scheme_are_subsets_of_its_rows(strassen_bits):
     examples = scheme_examples([to_masks(strassen_bits)], SMALL, 60, np.random.default_rng(3))
     whole = examples.remaining == 7
     assert whole.any()
@@ -100,7 +100,7 @@ def test_lessons_of_a_scheme_are_parts_of_it(strassen_bits):
 
 
 @pytest.mark.parametrize("format_", [SMALL, Format(2, 3, 3)])
-def test_what_is_left_is_completed_with_as_many_moves_as_its_slices_cost(format_):
+def test_a_completion_has_as_many_moves_as_the_slice_rank(format_):
     rng = np.random.default_rng(4)
     for _ in range(10):
         left = rng.integers(0, 2, format_.sizes, dtype=np.uint8)
@@ -109,22 +109,22 @@ def test_what_is_left_is_completed_with_as_many_moves_as_its_slices_cost(format_
         assert len(moves) == slice_rank(left.astype(np.int64), Field.GF2)
 
 
-def test_nothing_left_needs_no_move():
+def test_a_zero_residual_needs_no_completion():
     assert complete_by_slices(np.zeros((4, 4, 4), np.uint8)).shape == (0, 3)
 
 
-def test_double_rows_of_a_proposal_cancel(strassen_bits):
+def test_equal_rows_of_a_scheme_cancel(strassen_bits):
     masks = to_masks(strassen_bits)
     double = from_masks([*masks, [1, 2, 3], [1, 2, 3]], SMALL)
     assert sorted(verified_masks(double)) == sorted(masks)
 
 
-def test_a_proposal_that_does_not_multiply_is_refused(strassen_bits):
+def test_an_invalid_scheme_is_refused(strassen_bits):
     with pytest.raises(NotAnAlgorithm):
         verified_masks(from_masks(to_masks(strassen_bits)[:6], SMALL))
 
 
-def test_whole_coefficients_hold_modulo_2(strassen):
+def test_an_integer_scheme_reduces_modulo_2(strassen):
     assert verify(modulo_2(strassen)).rank == 7
     doubled = Factorization(SMALL, Field.Z, *(np.concatenate([f, 2 * f[:1]]) for f in strassen.factors))
     assert modulo_2(doubled).rank == 7

@@ -36,7 +36,7 @@ def same(first, second):
     return all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_every_round_learns_and_plays_an_episode_whose_scheme_multiplies():
+def test_every_round_updates_and_plays_an_episode_with_a_valid_scheme():
     agent = learner()
     before = weights(agent)
     reports = list(islice(agent.learn(), 2))
@@ -49,7 +49,7 @@ def test_every_round_learns_and_plays_an_episode_whose_scheme_multiplies():
         assert verify(from_masks(episode.scheme, SMALL)).rank == len(episode.scheme)
 
 
-def test_the_same_seed_is_the_same_run_and_another_seed_is_not():
+def test_training_is_deterministic_for_a_seed():
     first, again, other = (learner(seed) for seed in (1, 1, 2))
     reports = [list(islice(agent.learn(), 2)) for agent in (first, again, other)]
     assert reports[0] == reports[1]
@@ -57,7 +57,7 @@ def test_the_same_seed_is_the_same_run_and_another_seed_is_not():
     assert same(weights(first), weights(again))
 
 
-def test_an_agent_that_was_put_away_goes_on_bit_for_bit(strassen_bits):
+def test_a_restored_agent_continues_bit_for_bit(strassen_bits):
     whole = learner()
     whole.schemes = [to_masks(strassen_bits)]
     expected = list(islice(whole.learn(), 4))
@@ -85,7 +85,7 @@ def test_a_state_with_the_keys_of_version_0_1_is_read():
     assert list(islice(first.learn(), 1)) == list(islice(second.learn(), 1))
 
 
-def test_a_state_of_other_processes_or_a_broken_one_is_refused():
+def test_a_state_of_another_world_size_or_a_damaged_state_is_refused():
     agent = learner()
     list(islice(agent.learn(), 1))
     state = agent.capture()
@@ -95,12 +95,12 @@ def test_a_state_of_other_processes_or_a_broken_one_is_refused():
         agent.restore(weights(agent), {key: value for key, value in state.items() if key != "counters"})
 
 
-def test_formats_that_are_too_large_are_refused():
+def test_too_large_formats_are_refused():
     with pytest.raises(UsageError, match="4x4x4"):
         AgentLearner(Format(4, 4, 4), TINY, 1, ALONE)
 
 
-def test_cuda_is_refused_where_there_is_none():
+def test_cuda_without_a_device_is_refused():
     if torch.cuda.is_available():
         pytest.skip("there is CUDA here")
     with pytest.raises(UsageError, match="CUDA"):
@@ -111,7 +111,7 @@ def examples(count, seed):
     return sample_synthetic(SMALL, count, 5, np.random.default_rng(seed))
 
 
-def test_the_newest_are_kept():
+def test_the_replay_buffer_stores_the_newest_examples():
     replay_buffer = ReplayBuffer(views_of(SMALL), 6)
     first, second = examples(5, 1), examples(4, 2)
     replay_buffer.add(first)
@@ -121,11 +121,11 @@ def test_the_newest_are_kept():
     assert (replay_buffer.examples.tensors[:2] == first.tensors[-2:]).all()
 
 
-def test_an_empty_memory_gives_nothing():
+def test_an_empty_replay_buffer_returns_no_examples():
     assert len(ReplayBuffer(views_of(SMALL), 6).draw(10, np.random.default_rng(1))) == 0
 
 
-def test_what_is_drawn_was_put_in():
+def test_samples_come_from_the_replay_buffer():
     replay_buffer = ReplayBuffer(views_of(SMALL), 50)
     replay_buffer.add(examples(8, 3))
     drawn = replay_buffer.draw(5, np.random.default_rng(1))
@@ -134,7 +134,7 @@ def test_what_is_drawn_was_put_in():
     assert all(tensor.tobytes() in known for tensor in drawn.tensors)
 
 
-def test_a_restored_memory_gives_the_same_draws():
+def test_a_restored_replay_buffer_gives_the_same_samples():
     replay_buffer, twin = ReplayBuffer(views_of(SMALL), 50), ReplayBuffer(views_of(SMALL), 50)
     replay_buffer.add(examples(8, 3))
     twin.restore(replay_buffer.capture())

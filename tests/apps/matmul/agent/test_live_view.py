@@ -28,7 +28,7 @@ def session(workplace, monkeypatch):
     return RunSession(directory, 0, SystemClock())
 
 
-def test_a_watcher_sees_the_newest_proposal_and_the_best(session, strassen_bits):
+def test_a_viewer_gets_the_newest_and_the_best_scheme(session, strassen_bits):
     masks = to_masks(strassen_bits)
     with factor_view(SMALL, session) as view, closing(FrameReader(frame_buffer_path(session.directory.id))) as reader:
         reader.request(Demand(60.0, 0, frozenset({1}), 1, 1), monotonic() + 2)
@@ -39,7 +39,7 @@ def test_a_watcher_sees_the_newest_proposal_and_the_best(session, strassen_bits)
     assert all_frame_buffers() == []
 
 
-def test_a_tile_is_the_picture_of_its_factors(strassen_bits):
+def test_a_tile_is_the_image_of_its_factors(strassen_bits):
     masks = to_masks(strassen_bits)
     view = FactorView(SMALL, None)
     view.show(masks[:3], masks, -9.0, 1, 1)
@@ -49,7 +49,7 @@ def test_a_tile_is_the_picture_of_its_factors(strassen_bits):
     assert (best.numbers.reward, best.numbers.length) == (-7.0, 7)
 
 
-def test_where_no_lane_can_be_made_the_run_goes_on(session, workplace, monkeypatch, strassen_bits):
+def test_without_a_frame_buffer_the_run_continues(session, workplace, monkeypatch, strassen_bits):
     monkeypatch.setenv(VARIABLE, str(workplace / "nowhere"))
     masks = to_masks(strassen_bits)
     with factor_view(SMALL, session) as view:

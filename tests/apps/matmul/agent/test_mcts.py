@@ -20,10 +20,10 @@ class Oracle(AgentNetwork):
         return sums.max(dim=1).values
 
 
-def planner(network=None, seed=1, **words):
+def planner(network=None, seed=1, **settings):
     torch.manual_seed(1)
     made = network or AgentNetwork(VIEWS, 8, 16)
-    return Planner(made, VIEWS, PlannerSettings(**words), np.random.default_rng(seed))
+    return Planner(made, VIEWS, PlannerSettings(**settings), np.random.default_rng(seed))
 
 
 def summed(moves):
@@ -31,7 +31,7 @@ def summed(moves):
 
 
 @pytest.mark.parametrize("max_listed_moves", [70_000, 0])
-def test_one_product_is_taken_away_in_one_move_when_it_is_among_those_looked_at(max_listed_moves):
+def test_a_single_product_is_solved_in_one_move(max_listed_moves):
     tensor = summed([[3, 5, 9]])
     moves, left = planner(max_listed_moves=max_listed_moves, samples=20_000).play(tensor, 4)
     assert not left.any()
@@ -40,7 +40,7 @@ def test_one_product_is_taken_away_in_one_move_when_it_is_among_those_looked_at(
         assert moves.tolist() == [[3, 5, 9]]
 
 
-def test_with_a_good_judge_sums_are_taken_apart_without_waste():
+def test_with_exact_values_sums_are_solved_optimally():
     rng = np.random.default_rng(2)
     for _ in range(5):
         parts = rng.integers(1, 16, (3, 3))
@@ -49,21 +49,21 @@ def test_with_a_good_judge_sums_are_taken_apart_without_waste():
         assert len(moves) <= 3
 
 
-def test_the_moves_made_and_what_is_left_are_the_tensor():
+def test_moves_and_residual_sum_to_the_tensor():
     tensor = np.random.default_rng(5).integers(0, 2, (4, 4, 4), dtype=np.uint8)
     moves, left = planner(simulations=2).play(tensor, 3)
     assert len(moves) == 3
     assert (summed(moves) ^ left == tensor).all()
 
 
-def test_the_same_dice_plan_the_same_moves():
+def test_planning_is_deterministic_for_a_seed():
     tensor = np.random.default_rng(6).integers(0, 2, (4, 4, 4), dtype=np.uint8)
     first, again, other = (planner(seed=seed, simulations=3, noise=2.0).play(tensor, 3)[0] for seed in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
 
 
-def test_a_nodes_worth_is_one_more_than_its_best_childs():
+def test_a_nodes_cost_is_one_more_than_its_best_childs():
     plan = planner(simulations=6)
     node = Node(summed([[1, 2, 3], [4, 5, 6], [7, 8, 9]]))
     for _ in range(6):
@@ -75,7 +75,7 @@ def test_a_nodes_worth_is_one_more_than_its_best_childs():
             assert node.costs[index] == pytest.approx(child.cost)
 
 
-def test_nothing_is_planned_where_nothing_is_left():
+def test_a_zero_tensor_needs_no_moves():
     moves, left = planner().play(np.zeros((4, 4, 4), np.uint8), 3)
     assert len(moves) == 0
     assert not left.any()

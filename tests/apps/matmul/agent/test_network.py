@@ -17,22 +17,22 @@ def network(one_thread):
     return AgentNetwork(VIEWS, 8, 16)
 
 
-def seen(count, seed=1):
+def values(count, seed=1):
     examples = sample_synthetic(SMALL, count, 6, np.random.default_rng(seed))
     return (*both_inputs(examples.tensors, VIEWS), torch.from_numpy(examples.moves - 1), examples)
 
 
 @torch.no_grad()
-def test_the_chances_of_all_moves_sum_to_one(network):
-    _, policy_input, _, _ = seen(3)
+def test_the_probabilities_of_all_moves_sum_to_one(network):
+    _, policy_input, _, _ = values(3)
     chances = network.log_priors(policy_input[0]).exp()
     assert chances.shape == (15, 15, 15)
     assert float(chances.sum()) == pytest.approx(1.0, abs=1e-5)
 
 
 @torch.no_grad()
-def test_the_loss_is_minus_the_mean_log_chance_of_the_moves(network):
-    _, policy_input, moves, _ = seen(4)
+def test_the_policy_loss_is_the_mean_negative_log_probability(network):
+    _, policy_input, moves, _ = values(4)
     by_hand = [network.log_priors(one)[tuple(move)] for one, move in zip(policy_input, moves, strict=True)]
     loss = network.policy_loss(policy_input, moves)
     assert float(loss) == pytest.approx(-float(torch.stack(by_hand).mean()), rel=1e-4)
@@ -40,15 +40,15 @@ def test_the_loss_is_minus_the_mean_log_chance_of_the_moves(network):
 
 @torch.no_grad()
 def test_v_depends_on_u_and_w_on_both(network):
-    _, policy_input, _, _ = seen(1)
+    _, policy_input, _, _ = values(1)
     logs = network.log_priors(policy_input[0])
     second = torch.log_softmax(logs.logsumexp(dim=2), dim=1)
     assert not torch.allclose(second[0], second[1], atol=1e-3)
 
 
 @torch.no_grad()
-def test_samples_come_as_often_as_their_chance_says(network):
-    _, policy_input, _, _ = seen(1)
+def test_sample_frequencies_match_the_probabilities(network):
+    _, policy_input, _, _ = values(1)
     throws = torch.from_numpy(np.random.default_rng(7).random((20_000, 3), np.float32))
     drawn = network.sample(policy_input[0], throws)
     shares = torch.bincount(drawn[:, 0], minlength=15) / len(drawn)
@@ -56,7 +56,7 @@ def test_samples_come_as_often_as_their_chance_says(network):
     assert float((shares - chances).abs().max()) < 0.02
 
 
-def test_a_few_updates_teach_how_many_moves_are_left(network):
+def test_a_few_updates_learn_the_number_of_moves_left(network):
     optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
     rng = np.random.default_rng(1)
     losses = []

@@ -45,9 +45,9 @@ def weights(directory):
     return CheckpointManager(directory).load_weights()[0]
 
 
-def test_an_agents_search_is_an_ordinary_run(workplace):
-    said = []
-    directory, result = run_episode("first", said.append, seconds=1e-9, target=0)
+def test_a_search_by_the_agent_is_a_run_with_metrics_and_status(workplace):
+    lines = []
+    directory, result = run_episode("first", lines.append, seconds=1e-9, target=0)
     record = read_record(directory)
     assert (record.state, record.kind, record.exit_code) == (RunState.FINISHED, "matmul", 0)
     assert (record.agent_step, result.unit) == (result.flips, "moves")
@@ -55,7 +55,7 @@ def test_an_agents_search_is_an_ordinary_run(workplace):
     assert events[:2] == ["run.created", "run.started"]
     assert "checkpoint.saved" in events
     assert events[-1] == "run.finished"
-    assert said[0].startswith("Episode 1 | Reward -")
+    assert lines[0].startswith("Episode 1 | Reward -")
     with closing(MetricsReader(directory.metrics_file)) as metrics:
         (episode,) = metrics.episodes()
         assert set(episode.extras) == {"residual", "rank"}
@@ -63,7 +63,7 @@ def test_an_agents_search_is_an_ordinary_run(workplace):
         assert metrics.last("discover/reward").value == episode.total_reward
 
 
-def test_a_run_that_goes_on_is_the_run_that_never_stopped(workplace, monkeypatch):
+def test_a_resumed_run_equals_an_uninterrupted_one(workplace, monkeypatch):
     stopping = StopRequest()
     monkeypatch.setattr("palaestra.apps.matmul.agent.run.stop_on_signals", lambda: nullcontext(stopping))
 
@@ -87,13 +87,13 @@ def test_a_run_that_goes_on_is_the_run_that_never_stopped(workplace, monkeypatch
 
 
 @pytest.mark.slow
-def test_the_agent_learns_to_multiply_2x2_matrices_with_seven_products(workplace):
+def test_the_agent_finds_rank_7_for_2x2x2(workplace):
     _, result = run_episode("first", seconds=120, agent={"device": "cpu", "warmup": 200})
     assert (result.rank, result.field, result.known) == (7, "gf2", 7)
     assert result.file
 
 
-def test_schemes_to_be_shown_must_be_there(workplace):
+def test_demonstrations_from_an_empty_archive_are_refused(workplace):
     with pytest.raises(NotFound, match="No archived scheme for 2x2x2"):
         run_episode("first", agent={**TINY, "demonstrations": "schemes"})
 
@@ -112,7 +112,7 @@ def test_a_signal_ends_the_round_and_saves(workplace):
 
 
 @pytest.mark.full
-def test_two_processes_learn_together_and_go_on_together(workplace):
+def test_two_processes_train_and_resume_together(workplace):
     words = ["discover", "2x2x2", "method=agent", "target=0", "run=both", "seconds=1e-9", "agent.warmup=2"]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     for _ in range(2):
@@ -136,7 +136,7 @@ def nobody():
     return LoggerFanout(lambda name, error: None)
 
 
-def settled(progress, **settings):
+def finished(progress, **settings):
     config = DiscoverConfig(method="agent", bench=False, **settings)
     session = RunSession(find_or_create_run(config, "first", "palaestra discover"), 0, SystemClock())
     return finish_run(progress, config, session, nobody(), 21, 0)
@@ -146,15 +146,15 @@ def provenance(result):
     return json.loads(Path(result.file).read_text())["provenance"]
 
 
-def test_what_the_agent_found_by_itself_is_discovered(workplace, found):
-    result = settled(found)
+def test_a_result_without_demonstrations_is_discovered(workplace, found):
+    result = finished(found)
     assert (result.rank, result.flips, result.unit, result.note) == (7, 21, "moves", "")
     archived = provenance(result)
     assert (archived["method"], archived["origin"], archived["demonstrations"]) == ("agent", "discovered", [])
 
 
-def test_what_it_was_shown_is_reproduced_and_says_so(workplace, found):
-    result = settled(with_demonstrations(found, ["2x2x2-gf2-r7-abc"], [7]))
+def test_a_result_of_a_shown_rank_is_reproduced_with_a_note(workplace, found):
+    result = finished(with_demonstrations(found, ["2x2x2-gf2-r7-abc"], [7]))
     assert result.note == REPRODUCED
     assert (provenance(result)["origin"], provenance(result)["demonstrations"]) == (
         "reproduced",
@@ -162,19 +162,19 @@ def test_what_it_was_shown_is_reproduced_and_says_so(workplace, found):
     )
 
 
-def test_whole_numbers_are_lifted_from_what_was_found_modulo_2(workplace, found):
-    result = settled(found, field="z")
+def test_an_integer_field_lifts_the_result(workplace, found):
+    result = finished(found, field="z")
     assert (result.field, result.rank, result.note) == ("zt", 7, "")  # the strictest that holds
     assert provenance(result)["method"] == "agent and lift"
 
 
-def test_the_schoolbooks_scheme_is_no_discovery(workplace):
-    result = settled(initial_progress(DiscoverConfig(method="agent")))
+def test_the_naive_scheme_is_not_archived(workplace):
+    result = finished(initial_progress(DiscoverConfig(method="agent")))
     assert (result.rank, result.file) == (8, "")
     assert verify_best(initial_progress(DiscoverConfig()), DiscoverConfig()).field is Field.GF2
 
 
-def test_what_is_for_numbers_is_timed_at_once_unless_told_not_to(workplace, found, monkeypatch):
+def test_a_scheme_over_zt_is_benchmarked_unless_disabled(workplace, found, monkeypatch):
     timed = []
     monkeypatch.setattr(
         "palaestra.apps.matmul.session.benchmark_briefly", lambda entry, *_: timed.append(entry) or "fast"

@@ -42,7 +42,7 @@ def report(scheme, round_=1):
     return RoundReport(round_, 1, len(scheme), 0.0, 0.0, (Episode(1, len(scheme), 0, -float(len(scheme)), scheme),))
 
 
-def test_it_begins_with_the_schoolbook_and_nobodys_discovery():
+def test_the_initial_pool_is_the_naive_scheme():
     progress = initial_progress(AGENT)
     assert (progress.best_rank, progress.found_by, progress.walk) == (8, "", None)
 
@@ -56,7 +56,7 @@ def test_a_better_scheme_replaces_the_pool_and_equal_ones_join_it_once(strassen_
     assert update_progress(again, report(SCHOOL), AGENT).pool == again.pool
 
 
-def test_who_was_shown_a_scheme_of_that_rank_has_reproduced_it(strassen_bits):
+def test_a_result_of_a_shown_rank_is_reproduced(strassen_bits):
     masks = to_masks(strassen_bits)
     found = update_progress(initial_progress(AGENT), report(masks), AGENT)
     assert not found.is_reproduced
@@ -64,7 +64,7 @@ def test_who_was_shown_a_scheme_of_that_rank_has_reproduced_it(strassen_bits):
     assert not with_demonstrations(found, ["2x2x2-gf2-r8-abc"], [8]).is_reproduced
 
 
-def test_a_walk_beside_the_agent_starts_from_its_proposal(strassen_bits):
+def test_the_parallel_walk_restarts_from_the_agents_scheme(strassen_bits):
     progress = update_progress(initial_progress(AUTO), report(to_masks(strassen_bits)), AUTO)
     assert progress.walk.best_rank == 7
     assert progress.walk.walkers[0].starts == 1
@@ -72,7 +72,7 @@ def test_a_walk_beside_the_agent_starts_from_its_proposal(strassen_bits):
     assert progress.walk.flips == 20_000
 
 
-def test_what_the_walk_finds_counts_as_found_by_flips():
+def test_results_of_the_walk_are_found_by_flips():
     progress = initial_progress(AUTO)
     for round_ in range(1, 20):
         progress = update_progress(progress, report(SCHOOL, round_), AUTO)
@@ -81,7 +81,7 @@ def test_what_the_walk_finds_counts_as_found_by_flips():
     assert (progress.best_rank, progress.found_by) == (7, "flip")
 
 
-def test_progress_is_kept_as_plain_data_and_comes_back(strassen_bits):
+def test_progress_round_trips_as_data(strassen_bits):
     progress = update_progress(initial_progress(AUTO), report(to_masks(strassen_bits)), AUTO)
     data = json.loads(json.dumps(encode_progress(progress)))
     assert decode_progress(data, SMALL) == progress
@@ -94,7 +94,7 @@ TINY = AgentConfig(width=16, batch=32, warmup=1, updates=1, simulations=1, child
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_saved_agent_is_a_checkpoint_like_any_other_and_comes_back(workplace):
+def test_a_saved_agent_is_a_regular_checkpoint_and_round_trips(workplace):
     directory = find_or_create_run(DiscoverConfig(method="agent"), "first", "palaestra discover")
     session = RunSession(directory, 0, SystemClock())
     learner = AgentLearner(Format(2, 2, 2), TINY, 1, ALONE)

@@ -53,7 +53,7 @@ def test_strassens_products_solve_the_game_in_seven_moves(field, strassen, stras
     assert verify(game.factorization(0)).rank == 7
 
 
-def test_an_untouched_tensor_is_not_solved_however_small_its_norm():
+def test_the_initial_tensor_is_not_solved():
     game = begun()
     nothing = np.zeros((1, 12), np.int64)
     result = game.step(nothing)
@@ -63,7 +63,7 @@ def test_an_untouched_tensor_is_not_solved_however_small_its_norm():
     assert result.ranks_used.tolist() == [0]
 
 
-def test_signs_matter_over_whole_numbers(strassen):
+def test_signs_matter_over_the_integers(strassen):
     rows = actions_of(strassen)
     rows[0, 0] = -rows[0, 0]
     result = play(begun(field="zt"), rows)
@@ -71,7 +71,7 @@ def test_signs_matter_over_whole_numbers(strassen):
     assert result.residual_norms[0] > 0
 
 
-def test_who_gives_up_pays_for_what_is_left():
+def test_an_unsolved_game_pays_the_slice_rank_of_the_residual():
     game = begun(max_rank=3)
     rows = actions_of(naive_factorization(Format(2, 2, 2), Field.GF2))
     result = play(game, rows[:3])
@@ -81,7 +81,7 @@ def test_who_gives_up_pays_for_what_is_left():
         verify(game.factorization(0))
 
 
-def test_in_another_basis_the_game_is_solved_by_the_moved_products_and_the_claim_is_moved_back(strassen_bits):
+def test_in_a_random_basis_the_moves_are_transformed_back(strassen_bits):
     game = begun(count=5, change_of_basis=True)
     shown = game.residuals.copy()
     assert any((each != product_tensor(Format(2, 2, 2))).any() for each in shown)
@@ -99,7 +99,7 @@ def test_in_another_basis_the_game_is_solved_by_the_moved_products_and_the_claim
         assert sorted(actions_of(game.factorization(each)).tolist()) == sorted(actions_of(strassen_bits).tolist())
 
 
-def test_the_same_seed_shows_the_same_basis_and_another_seed_another():
+def test_the_basis_is_determined_by_the_seed():
     game = begun(count=2, change_of_basis=True)
     game.reset([0, 1], [7, 7])
     assert (game.residuals[0] == game.residuals[1]).all()
@@ -107,7 +107,7 @@ def test_the_same_seed_shows_the_same_basis_and_another_seed_another():
     assert (game.residuals[0] != game.residuals[1]).any()
 
 
-def test_a_captured_game_goes_on_as_it_would_have(strassen_bits):
+def test_a_restored_game_continues_exactly(strassen_bits):
     rows = actions_of(strassen_bits)
     game = begun(change_of_basis=True)
     play(game, rows[:3])
@@ -119,7 +119,7 @@ def test_a_captured_game_goes_on_as_it_would_have(strassen_bits):
     assert (game.factorization(0).u == twin.factorization(0).u).all()
 
 
-def test_the_slice_rank_of_a_product_is_the_smallest_of_the_three_schoolbooks():
+def test_the_slice_rank_of_the_tensor_is_the_naive_rank():
     assert slice_rank(product_tensor(Format(2, 3, 4)), Field.GF2) == 24
     one = np.zeros((4, 4, 4), np.int64)
     one[1:3, 0, :2] = 1
@@ -134,7 +134,7 @@ def test_spaces_follow_the_field():
     assert observation_space(bits).high.max() == 1
 
 
-def test_a_solved_world_ends_with_its_figures_and_begins_anew(strassen_bits):
+def test_a_solved_game_ends_with_its_info_and_resets(strassen_bits):
     batch = TensorGameBatch([GameSettings()], 3)
     envs = BatchEnvs(batch)
     observation = np.zeros((3, 4, 4, 4), np.int32)
@@ -158,7 +158,7 @@ def test_a_solved_world_ends_with_its_figures_and_begins_anew(strassen_bits):
     assert (observation == start).all()
 
 
-def test_worlds_go_on_from_a_capture():
+def test_a_restored_batch_continues_exactly():
     batch, twin = (TensorGameBatch([GameSettings(change_of_basis=True)], 2) for _ in range(2))
     observation, other = (np.zeros((2, 4, 4, 4), np.int32) for _ in range(2))
     rewards = np.zeros(2, np.float32)
@@ -171,14 +171,14 @@ def test_worlds_go_on_from_a_capture():
     assert (observation == other).all()
 
 
-def test_a_world_is_drawn_as_its_factors():
+def test_a_game_is_rendered_as_its_factors():
     batch = TensorGameBatch([GameSettings()], 1)
     empty = batch.render(0)
     batch.move(np.ones((1, 12), np.int64))
     assert (batch.render(0) != empty).any()
 
 
-def test_tasks_that_differ_are_refused():
+def test_different_tasks_are_refused():
     with pytest.raises(UsageError, match="differ"):
         TensorGameBatch([GameSettings(), GameSettings(format="2x2x3")], 2)
 
@@ -186,19 +186,19 @@ def test_tasks_that_differ_are_refused():
 ID = "palaestra/TensorGame-v0"
 
 
-def test_it_keeps_gymnasiums_rules_and_can_be_resumed_exactly():
+def test_the_env_passes_the_checks_and_resumes_exactly():
     for field in ("gf2", "zt"):
         checked = check_env(EnvConfig(id=ID, kwargs={"field": field, "change_of_basis": True}))
         assert checked.why_inexact == ""
 
 
-def test_the_trainer_takes_it_as_a_batch_with_its_time_limit():
+def test_the_native_batch_applies_the_time_limit():
     config = EnvConfig(id=ID, kwargs={"format": "2x2x3"}, max_episode_steps=11)
     assert offers_batch(config)
     assert make_native_batch(config, 4).game.settings.moves == 11
 
 
-def test_a_solved_episode_terminates_and_one_out_of_moves_is_cut(strassen_bits):
+def test_a_solved_episode_terminates_and_one_out_of_moves_is_truncated(strassen_bits):
     env = gymnasium.make(ID, disable_env_checker=True)
     env.reset(seed=1)
     for row in np.concatenate(strassen_bits.factors, axis=1):
@@ -213,7 +213,7 @@ def test_a_solved_episode_terminates_and_one_out_of_moves_is_cut(strassen_bits):
     assert (terminated, truncated, info["action_valid"]) == (False, True, 0.0)
 
 
-def test_it_draws_only_when_asked():
+def test_render_needs_a_render_mode():
     assert TensorGameEnv().render() is None
     env = TensorGameEnv(render_mode="rgb_array")
     env.reset(seed=1)

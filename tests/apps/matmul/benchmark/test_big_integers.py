@@ -28,7 +28,7 @@ def test_long_integers_are_multiplied_exactly(strassen, levels, shape):
     assert made.tolist() == wanted
 
 
-def test_sides_may_differ_and_what_is_left_below_the_last_level_is_multiplied_by_hand(strassen):
+def test_sides_may_differ_and_the_leaf_is_naive(strassen):
     wide = join_schemes(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     a, b = long_matrix(12, 8, 3), long_matrix(8, 27, 4)
     for levels in (1, 2):
@@ -45,7 +45,7 @@ WANTED = [2 * 10**30 - 21, 0, 7 - 10**30, -(10**30) - 7, 7, -(10**30)]
 
 
 @pytest.mark.parametrize("program", [naive_program(TABLE), find_short_program(TABLE, 3)])
-def test_every_coefficient_is_respected(program):
+def test_all_coefficients_are_applied(program):
     steps = number_steps(program)
     assert steps.of_numbers([10**30, 7]) == WANTED
     assert steps.of_lists([[10**30, 1], [7, 0]]) == [
@@ -59,6 +59,6 @@ def test_strassens_sums_are_single_additions_and_subtractions(strassen):
     assert len(steps) == 5
 
 
-def test_what_is_an_input_takes_no_step():
+def test_an_input_needs_no_step():
     assert number_steps(Program(3, (), (((2, 1),), ((0, 1),)))).outputs == (2, 0)
     assert number_steps(Program(3, (), (((2, 1),), ((0, 1),)))).steps == ()

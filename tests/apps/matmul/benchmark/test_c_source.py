@@ -6,16 +6,16 @@ def test_factors_that_are_one_block_are_not_copied(strassen):
     assert computed_outputs(naive_program(strassen.u)) == [0, 1, 4, 5, 6]  # the third and fourth are a11 and a22
 
 
-def test_whole_numbers_are_computed_without_a_sign(strassen):
+def test_integers_are_unsigned(strassen):
     programs = scheme_programs(strassen)
     assert "typedef uint64_t T;" in scheme_source(programs, "int64")
     assert "typedef float T;" in scheme_source(programs, "float32")
 
 
-def test_there_is_a_function_for_each_of_the_three_tables(strassen):
+def test_there_is_a_function_for_each_table(strassen):
     source = scheme_source(scheme_programs(strassen), "float64")
     assert [name in source for name in ("void left(", "void right(", "void product(")] == [True] * 3
 
 
-def test_a_factor_is_a_block_or_stands_behind_the_blocks(strassen):
+def test_factors_are_blocks_or_sums(strassen):
     assert factor_order(naive_program(strassen.u)) == [4, 5, 0, 3, 6, 7, 8]

@@ -8,12 +8,12 @@ from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.core.errors import RunFailed
 
 
-def test_strassen_is_exact_in_every_type(strassen):
+def test_strassen_is_exact_for_every_dtype(strassen):
     assert check_exact(verify(strassen), ("float32", "float64", "int64", "modular", "object"), 1, 1) == 5 * 3 * 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_a_product_with_one_wrong_entry_is_found_out(strassen, monkeypatch, dtype):
+def test_one_wrong_entry_is_detected(strassen, monkeypatch, dtype):
     class Wrong(Executor):
         def __call__(self, a, b, out=None, levels=1):
             made = super().__call__(a, b, out, levels)
@@ -25,7 +25,7 @@ def test_a_product_with_one_wrong_entry_is_found_out(strassen, monkeypatch, dtyp
         check_exact(verify(strassen), (dtype,), 1, 1)
 
 
-def test_a_float_that_is_not_whole_is_not_rounded_away(strassen, monkeypatch):
+def test_a_fractional_float_is_detected(strassen, monkeypatch):
     class Near(Executor):
         def __call__(self, a, b, out=None, levels=1):
             return super().__call__(a, b, out, levels) + 0.25
@@ -35,6 +35,6 @@ def test_a_float_that_is_not_whole_is_not_rounded_away(strassen, monkeypatch):
         check_exact(verify(strassen), ("float64",), 1, 1)
 
 
-def test_the_reference_has_no_limit():
+def test_the_reference_is_unbounded():
     big = np.array([[2**62]])
     assert exact_product(big, big)[0, 0] == 2**124

@@ -27,7 +27,7 @@ ENDS = np.iinfo(np.int64)
 
 @pytest.mark.parametrize("levels", [0, 1, 2, 3])
 @pytest.mark.parametrize("shape", [(8, 8, 8), (13, 9, 21), (1, 5, 4)])
-def test_strassen_gives_bit_for_bit_what_numpy_gives(strassen, levels, shape):
+def test_strassen_equals_numpy_bit_for_bit(strassen, levels, shape):
     rows, inner, columns = shape
     run = Executor(verify(strassen), "int64")
     a = RNG.integers(ENDS.min, ENDS.max, (rows, inner), endpoint=True)
@@ -35,7 +35,7 @@ def test_strassen_gives_bit_for_bit_what_numpy_gives(strassen, levels, shape):
     assert (run(a, b, levels=levels) == a @ b).all()
 
 
-def test_sides_may_differ_and_threads_change_nothing(strassen):
+def test_sides_may_differ_and_threads_do_not_change_results(strassen):
     wide = join_schemes(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     for threads in (1, 2):
         run = Executor(verify(wide), "int64", threads)
@@ -43,7 +43,7 @@ def test_sides_may_differ_and_threads_change_nothing(strassen):
         assert (run(a, b, levels=2) == a @ b).all()
 
 
-def test_floats_of_small_whole_numbers_are_exact_and_others_near(strassen):
+def test_floats_of_small_integers_are_exact_and_others_close(strassen):
     run = Executor(verify(strassen), "float64")
     a, b = (RNG.integers(-4, 4, (15, 15)).astype(np.float64) for _ in range(2))
     assert (run(a, b, levels=2) == a @ b).all()
@@ -51,13 +51,13 @@ def test_floats_of_small_whole_numbers_are_exact_and_others_near(strassen):
     assert np.abs(run(a, b, levels=2) - a @ b).max() < 1e-12
 
 
-def test_a_view_that_is_turned_is_read_right(strassen):
+def test_transposed_views_are_supported(strassen):
     run = Executor(verify(strassen), "float64")
     a = RNG.integers(-4, 4, (6, 6)).astype(np.float64)
     assert (run(a.T, a[::-1], levels=1) == a.T @ a[::-1]).all()
 
 
-def test_a_scheme_with_fractions_divides():
+def test_a_scheme_over_q_divides():
     halves = naive_factorization(Format(1, 1, 2), Field.Z)
     claim = Factorization(halves.format, Field.Q, halves.u, halves.v, 2 * halves.w, (1, 1, 2))
     run = Executor(verify(claim), "float64")
@@ -73,7 +73,7 @@ def test_a_scheme_over_gf2_is_refused_for_numbers(strassen_bits):
             Executor(verify(strassen_bits), dtype)
 
 
-def test_what_does_not_fit_is_refused(strassen):
+def test_mismatched_shapes_are_refused(strassen):
     with pytest.raises(UsageError, match="int65"):
         Executor(verify(strassen), "int65")
     run = Executor(verify(strassen), "float64")
@@ -85,7 +85,7 @@ def test_what_does_not_fit_is_refused(strassen):
         run(np.ones((2, 2)), np.ones((2, 2)), np.ones((3, 2)))
 
 
-def test_memory_is_given_back(strassen):
+def test_buffers_can_be_released(strassen):
     run = Executor(verify(strassen), "float64")
     run(np.ones((8, 8)), np.ones((8, 8)), levels=2)
     assert run._product._buffers
@@ -102,7 +102,7 @@ def float_product(claim, dtype="float64"):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(8, 8, 8), (13, 9, 21), (1, 5, 4)])
-def test_small_whole_numbers_are_exact_at_every_level(strassen, dtype, shape):
+def test_small_integers_are_exact_at_every_level(strassen, dtype, shape):
     rows, inner, columns = shape
     a, b = (
         FLOAT_RNG.integers(-4, 5, (rows, inner)).astype(dtype),
@@ -114,7 +114,7 @@ def test_small_whole_numbers_are_exact_at_every_level(strassen, dtype, shape):
         assert (out == a @ b).all()
 
 
-def test_fractions_are_divided_by_once_a_level():
+def test_denominators_are_applied_once_per_level():
     halves = naive_factorization(Format(1, 1, 2), Field.Z)
     claim = Factorization(halves.format, Field.Q, halves.u, halves.v, 2 * halves.w, (1, 1, 2))
     out = np.empty((3, 4))
@@ -122,7 +122,7 @@ def test_fractions_are_divided_by_once_a_level():
     assert (out == 2).all()
 
 
-def test_sums_begin_with_a_line_of_the_cache(strassen):
+def test_sums_are_aligned_to_cache_lines(strassen):
     product = float_product(strassen, "float32")
     product(np.ones((18, 18), np.float32), np.ones((18, 18), np.float32), np.empty((18, 18), np.float32), 1)
     (room,) = product._buffers.values()
@@ -143,7 +143,7 @@ def entries(rows, columns):
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (64, 64, 64), (70, 300, 9), (5, 257, 515), (4, 0, 3)])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_tiles_give_bit_for_bit_what_numpy_gives_over_all_64_bits(strassen, shape, threads):
+def test_the_tiled_kernel_equals_numpy_over_all_64_bits(strassen, shape, threads):
     rows, inner, columns = shape
     a, b, out = entries(rows, inner), entries(inner, columns), np.empty((rows, columns), np.int64)
     integer_product(strassen, threads)(a, b, out, 0)
@@ -152,14 +152,14 @@ def test_tiles_give_bit_for_bit_what_numpy_gives_over_all_64_bits(strassen, shap
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4])
 @pytest.mark.parametrize("shape", [(48, 48, 48), (37, 41, 53), (3, 200, 5), (1, 7, 9)])
-def test_every_level_and_every_rim_is_the_same_product(strassen, levels, shape):
+def test_all_levels_and_borders_give_the_same_product(strassen, levels, shape):
     rows, inner, columns = shape
     a, b, out = entries(rows, inner), entries(inner, columns), np.empty((rows, columns), np.int64)
     integer_product(strassen)(a, b, out, levels)
     assert (out == a @ b).all()
 
 
-def test_parts_of_larger_matrices_are_read_and_written_in_place(strassen):
+def test_views_of_larger_matrices_are_read_and_written(strassen):
     a, b, c = (entries(12, 12) for _ in range(3))
     before = c.copy()
     integer_product(strassen)(a[2:7, 3:9], b[1:7, 4:8], c[0:5, 5:9], 1)
@@ -176,7 +176,7 @@ def test_a_format_of_different_sides_and_one_without_any_sum(strassen):
         assert (out == a @ b).all()
 
 
-def test_room_is_kept_for_the_next_product_of_that_size_and_given_back(strassen):
+def test_buffers_are_reused_and_released(strassen):
     product = integer_product(strassen)
     a, out = entries(32, 32), np.empty((32, 32), np.int64)
     product(a, a, out, 2)
@@ -188,17 +188,17 @@ def test_room_is_kept_for_the_next_product_of_that_size_and_given_back(strassen)
     assert not product._buffers
 
 
-def test_the_source_says_where_each_factor_is(strassen):
+def test_the_source_has_the_order_of_factors(strassen):
     source = integer_source(strassen.format, scheme_programs(strassen))
     assert "N = 2, M = 2, P = 2, RANK = 7, LEFT_SUMS = 5, RIGHT_SUMS = 5" in source
     assert "LEFT_ORDER[] = {4, 5, 0, 3, 6, 7, 8};" in source  # the third and fourth are a11 and a22 themselves
 
 
-def test_rows_of_a_part_are_as_far_apart_as_those_of_the_whole():
+def test_a_view_has_the_row_stride_of_its_matrix():
     assert row_stride(np.zeros((4, 6))[:, :3]) == 6
 
 
-def test_blocks_are_views_in_the_order_of_reading_with_their_addresses():
+def test_blocks_are_views_in_row_major_order_with_addresses():
     matrix = np.arange(24.0).reshape(4, 6)
     blocks = split(matrix, 2, 3)
     assert len(blocks) == 6
@@ -207,7 +207,7 @@ def test_blocks_are_views_in_the_order_of_reading_with_their_addresses():
     assert (blocks.addresses[:, 0] - matrix.ctypes.data).tolist() == [8 * place for place in (0, 2, 4, 12, 14, 16)]
 
 
-def test_planes_do_not_touch_and_each_row_begins_with_a_line():
+def test_planes_are_disjoint_and_rows_aligned():
     planes = empty_planes(3, 5, 9, np.dtype(np.float32))
     for value, plane in enumerate(planes.planes):
         plane[:] = value
@@ -215,11 +215,11 @@ def test_planes_do_not_touch_and_each_row_begins_with_a_line():
     assert all(row.ctypes.data % LINE == 0 for plane in planes.planes for row in plane)
 
 
-def test_no_planes_are_an_empty_table():
+def test_zero_planes_have_an_empty_address_table():
     assert empty_planes(0, 4, 4, np.dtype(np.int64)).addresses.shape == (0, 2)
 
 
-def test_memory_begins_with_a_line_and_has_the_length_asked_for():
+def test_aligned_memory_has_the_requested_length():
     for entries in (1, 1000):
         made = aligned_empty(entries, np.dtype(np.int64))
         assert len(made) == entries

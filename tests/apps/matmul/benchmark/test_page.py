@@ -38,7 +38,7 @@ def tags(text):
     return parser.seen
 
 
-def test_the_page_has_a_picture_and_a_row_for_each_comparison_and_asks_nobody():
+def test_the_page_is_self_contained_with_a_plot_and_a_row_for_each_comparison():
     page = make_page(BENCHMARK)
     seen = tags(page)
     names = [name for name, _ in seen]
@@ -49,7 +49,7 @@ def test_the_page_has_a_picture_and_a_row_for_each_comparison_and_asks_nobody():
     assert "&lt;script&gt;" in page
 
 
-def test_a_row_tells_errors_and_what_was_not_timed():
+def test_a_row_has_errors_and_marks_missing_timings():
     row = dict(zip(COLUMNS, table_row(asdict(SLOWER)), strict=True))
     assert (row["verdict"], row["x NumPy"], row["error"], row["other candidates, ms"]) == (
         "loss",
@@ -61,14 +61,14 @@ def test_a_row_tells_errors_and_what_was_not_timed():
     assert (row["error"], row["NumPy's error"]) == ("2.0e-06", "1.0e-06")
 
 
-def test_every_comparison_is_a_dot():
+def test_every_comparison_is_a_point_of_the_plot():
     dots = [attributes for name, attributes in tags(gain_plot([asdict(WON), asdict(SLOWER)])) if name == "circle"]
     assert len(dots) == 2
     assert float(dots[0]["cy"]) < float(dots[1]["cy"])  # the win stands above the loss
     assert "No comparisons" in gain_plot([])
 
 
-def test_whole_numbers_are_compared_with_numpy_and_with_float_blas():
+def test_integers_are_compared_with_numpy_and_float_blas():
     cell = {**asdict(SLOWER), "seconds": 2.0, "gain": 29.27, "others": {"leaf": 1.0, "float64 BLAS": 1.0}}
     row = dict(zip(COLUMNS, table_row(cell), strict=True))
     assert (row["verdict"], row["x NumPy"], row["x float64 BLAS"]) == ("loss", "29.27", "0.50")

@@ -28,7 +28,7 @@ def cell(dtype, size, levels, gain=1.1):
     return Cell(dtype, size, "NumPy", gain, 1.0, levels, gain, 1.0, gain, "win", levels)
 
 
-def test_a_benchmark_names_the_run_the_machine_and_every_comparison(strassen, tmp_path):
+def test_a_benchmark_has_source_run_machine_and_all_comparisons(strassen, tmp_path):
     entry, _ = Archive(tmp_path).add(verify(strassen), Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0))
     said = []
     made = run_benchmark(entry, QUICK, "01BENCH", said.append)
@@ -49,18 +49,18 @@ def test_a_benchmark_names_the_run_the_machine_and_every_comparison(strassen, tm
     assert len(said) == 1 + len(data["cells"])
 
 
-def test_a_scheme_over_gf2_is_not_timed_as_if_it_were_for_numbers(strassen_bits, tmp_path):
+def test_a_scheme_over_gf2_is_refused(strassen_bits, tmp_path):
     entry, _ = Archive(tmp_path).add(verify(strassen_bits), Provenance("", "flip", 1, 2, 3.0, 4.0, 5.0))
     with pytest.raises(UsageError, match="modulo 2 only"):
         run_benchmark(entry, QUICK, "01BENCH", print)
 
 
-def test_the_table_is_by_type_and_ascending():
+def test_the_auto_table_is_sorted_by_dtype_and_size():
     table = auto_table([cell("float64", 512, 1), cell("float64", 64, 0), cell("object", 8, 2)])
     assert table.levels == {"float64": ((64, 0), (512, 1))}
 
 
-def test_a_loss_is_said_as_plainly_as_a_win():
+def test_summaries_report_wins_and_losses():
     lost = Cell("float32", 64, "NumPy (BLAS)", 0.5, 1.0, 1, 0.5, 1.0, 0.5, "loss", 0)
     assert summarize_cell(lost) == "float32 64: loss, 1e+03 ms, 0.50 x NumPy (BLAS), algorithm 0.50 x (1 levels)"
     assert "not timed" in summarize_cell(Cell("int64", 64, "NumPy", None, 1.0, 1, None, None, 1.2, "win", 1))
@@ -90,7 +90,7 @@ def made(name, discovery):
     )
 
 
-def test_benchmarks_are_found_by_their_discovery_the_newest_first(tmp_path):
+def test_benchmarks_of_a_discovery_are_listed_newest_first(tmp_path):
     store = BenchStore(tmp_path)
     for name, discovery in (("01A", "one"), ("01B", "two"), ("01C", "one")):
         file = store.add(made(name, discovery))
@@ -100,7 +100,7 @@ def test_benchmarks_are_found_by_their_discovery_the_newest_first(tmp_path):
     assert store.of("three") == []
 
 
-def test_a_damaged_one_hides_no_other(tmp_path):
+def test_a_damaged_benchmark_is_skipped(tmp_path):
     store = BenchStore(tmp_path)
     store.add(made("01A", "one"))
     store.add(made("01B", "one")).write_text("{")
@@ -109,7 +109,7 @@ def test_a_damaged_one_hides_no_other(tmp_path):
     assert [benchmark.id for benchmark in store.all()] == ["01A"]
 
 
-def test_what_was_measured_on_this_machine_is_remembered_and_must_agree(tmp_path):
+def test_auto_tables_merge_the_benchmarks_of_this_machine(tmp_path):
     store = BenchStore(tmp_path)
     here = replace(made("01A", "one"), hardware=describe_hardware(), software=describe_software())
     store.add(here)

@@ -32,7 +32,7 @@ def test_every_comparison_is_a_row_with_the_run_that_found_the_scheme():
     assert (rows[0]["Scheme (ms)"], rows[0]["Baseline (ms)"], rows[0]["Gain"]) == (18.0, 20.0, 1.11)
 
 
-def test_what_was_not_timed_is_empty_and_never_zero():
+def test_missing_timings_are_none():
     row = dict(zip(COLUMNS, table_rows(MADE)[1], strict=True))
     assert (row["Baseline (ms)"], row["Gain"], row["Error"]) == (None, None, None)
 
@@ -56,11 +56,11 @@ def run(workplace):
     return find_or_create_run(DiscoverConfig(), "first", "palaestra discover")
 
 
-def test_the_table_goes_to_the_run_that_found_the_scheme(run, fake):
-    said = upload_to_wandb(
+def test_the_table_is_uploaded_to_the_source_run(run, fake):
+    message = upload_to_wandb(
         made_by(run.id), WandbConfig(enabled=True, grace_seconds=60), find_source_run(run.id, Path("runs"))
     )
-    assert said == f"Uploaded to W&B as tables/benchmark of {run.id}."
+    assert message == f"Uploaded to W&B as tables/benchmark of {run.id}."
     (begun,) = fake("init")
     assert (begun["given"]["id"], begun["given"]["name"], begun["given"]["resume"]) == (run.id, "first", "allow")
     (call,) = fake("log")
@@ -68,13 +68,13 @@ def test_the_table_goes_to_the_run_that_found_the_scheme(run, fake):
     assert [row["Source Run ID"] for row in rows] == [run.id] * 2
 
 
-def test_what_wandb_cannot_take_is_said_and_costs_nothing_else(run, fake, monkeypatch):
+def test_a_wandb_failure_becomes_a_note(run, fake, monkeypatch):
     monkeypatch.setenv("FAKE_WANDB", "raise:init")
-    said = upload_to_wandb(made_by(run.id), WandbConfig(enabled=True, grace_seconds=60), run)
-    assert "no luck in init" in said
+    message = upload_to_wandb(made_by(run.id), WandbConfig(enabled=True, grace_seconds=60), run)
+    assert "no luck in init" in message
 
 
 @pytest.mark.parametrize("name", ["", "01ABSENT"])
-def test_a_scheme_whose_run_is_not_here_has_no_page(name, workplace):
+def test_a_missing_source_run_is_refused(name, workplace):
     with pytest.raises(NotFound, match="no W&B run"):
         find_source_run(name, Path("runs"))

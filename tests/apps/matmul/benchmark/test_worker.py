@@ -19,7 +19,7 @@ def entry(strassen, tmp_path):
     return Archive(tmp_path).add(verify(strassen), ORIGIN)[0]
 
 
-def test_the_threads_are_set_before_blas_is_loaded(entry, monkeypatch):
+def test_the_thread_count_is_set_before_blas_is_loaded(entry, monkeypatch):
     asked = {}
     real = worker.subprocess.run
 
@@ -35,13 +35,13 @@ def test_the_threads_are_set_before_blas_is_loaded(entry, monkeypatch):
     assert asked["PATH"] == os.environ["PATH"]
 
 
-def test_what_the_child_could_not_do_is_told(entry):
+def test_a_failure_of_the_child_is_reported(entry):
     entry.file.write_text("{")
     with pytest.raises(RunFailed, match="exit code 1"):
         benchmark_in_subprocess(entry, QUICK, "01B", verbose=False)
 
 
-def test_a_refusal_has_its_exit_code(strassen_bits, tmp_path, capsys):
+def test_an_error_has_its_exit_code(strassen_bits, tmp_path, capsys):
     entry, _ = Archive(tmp_path).add(verify(strassen_bits), ORIGIN)
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"file": str(entry.file), "name": "x", "config": QUICK.model_dump(mode="json")}))

@@ -13,7 +13,7 @@ from palaestra.core.errors import DamagedFile
 ORIGIN = Provenance("01RUN", "flip", 3, 1000, 1.5, 1.4, 0.0, parents=("abc",))
 
 
-def test_an_entry_is_read_back_with_where_it_comes_from(strassen, tmp_path):
+def test_an_entry_round_trips_with_its_provenance(strassen, tmp_path):
     archive = Archive(tmp_path)
     added, is_new = archive.add(verify(strassen), ORIGIN)
     assert is_new
@@ -22,7 +22,7 @@ def test_an_entry_is_read_back_with_where_it_comes_from(strassen, tmp_path):
     assert (entry.provenance["run"], entry.provenance["seed"], entry.provenance["parents"]) == ("01RUN", 3, ["abc"])
 
 
-def test_the_same_scheme_from_another_side_is_one_entry(strassen, tmp_path):
+def test_equivalent_schemes_share_an_entry(strassen, tmp_path):
     archive = Archive(tmp_path)
     archive.add(verify(strassen), ORIGIN)
     turned = replace(strassen, u=-strassen.u[::-1], v=strassen.v[::-1], w=-strassen.w[::-1])
@@ -32,7 +32,7 @@ def test_the_same_scheme_from_another_side_is_one_entry(strassen, tmp_path):
     assert entry.provenance["run"] == "01RUN"
 
 
-def test_fields_have_entries_of_their_own(strassen, strassen_bits, tmp_path):
+def test_fields_have_separate_entries(strassen, strassen_bits, tmp_path):
     archive = Archive(tmp_path)
     for claim in (strassen, strassen_bits, naive_factorization(Format(2, 2, 2), Field.ZT)):
         assert archive.add(verify(claim), ORIGIN)[1]
@@ -40,7 +40,7 @@ def test_fields_have_entries_of_their_own(strassen, strassen_bits, tmp_path):
 
 
 @pytest.mark.fault("V3")
-def test_an_entry_that_does_not_hold_any_more_is_named_and_hides_no_other(strassen, strassen_bits, tmp_path):
+def test_an_invalid_entry_is_reported_and_the_others_are_listed(strassen, strassen_bits, tmp_path):
     archive = Archive(tmp_path)
     bad, _ = archive.add(verify(strassen), ORIGIN)
     archive.add(verify(strassen_bits), ORIGIN)
@@ -53,11 +53,11 @@ def test_an_entry_that_does_not_hold_any_more_is_named_and_hides_no_other(strass
         archive.read(bad.file)
 
 
-def test_an_archive_that_is_not_there_is_empty(tmp_path):
+def test_a_missing_archive_is_empty(tmp_path):
     assert list(Archive(tmp_path / "absent").entries()) == []
 
 
-def test_the_same_scheme_in_bases_with_fewer_additions_takes_the_place_of_the_heavier(strassen, tmp_path):
+def test_an_equivalent_form_with_fewer_additions_replaces_the_entry(strassen, tmp_path):
     archive = Archive(tmp_path)
     heavy, _ = archive.add(verify(strassen), ORIGIN)
     light, is_new = archive.add(minimize_additions(heavy.scheme, 60.0, 1), replace(ORIGIN, run="02RUN"))

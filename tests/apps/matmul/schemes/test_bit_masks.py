@@ -22,7 +22,7 @@ from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, resume_cyclic_wa
 from palaestra.core.errors import UsageError
 
 
-def test_masks_and_back_are_the_same_scheme(strassen_bits):
+def test_masks_round_trip(strassen_bits):
     back = from_masks(to_masks(strassen_bits), strassen_bits.format)
     assert all((one == other).all() for one, other in zip(back.factors, strassen_bits.factors, strict=True))
 
@@ -42,14 +42,14 @@ def test_a_matrix_with_more_entries_is_refused():
         to_masks(naive_factorization(Format(9, 8, 8), Field.GF2))
 
 
-def test_masks_hold_the_whole_scheme(strassen):
+def test_signed_masks_round_trip(strassen):
     masks = to_signed_masks(strassen)
     assert masks[5] == [0b0100, 0b0001, 0b0011, 0, 0b1000, 0]  # (a21 - a11)(b11 + b12) to c22
     back = from_signed_masks(masks, strassen.format)
     assert all((one == other).all() for one, other in zip(back.factors, strassen.factors, strict=True))
 
 
-def test_larger_coefficients_do_not_fit(strassen):
+def test_larger_coefficients_are_refused(strassen):
     with pytest.raises(UsageError, match="Coefficient 2"):
         to_signed_masks(replace(strassen, field=Field.Z, u=2 * strassen.u))
 
@@ -58,7 +58,7 @@ needs_compiler = pytest.mark.skipif(not IS_COMPILED, reason="installed without a
 
 
 @pytest.mark.parametrize("side", [2, 3, 5])
-def test_the_schoolbook_can_be_turned(side):
+def test_the_naive_scheme_is_cyclic_symmetric(side):
     masks = naive_cyclic_masks(side)
     assert sum(map(is_cube, masks)) == side
     assert cyclic_rank(masks) == side**3
@@ -66,14 +66,14 @@ def test_the_schoolbook_can_be_turned(side):
     assert sorted(expand_cyclic(masks, side)) == sorted(school)
 
 
-def test_only_large_square_matrices_are_turned():
+def test_only_large_square_formats_support_cyclic_search():
     formats = [Format(5, 5, 5), Format(6, 6, 6), Format(4, 5, 5), Format(4, 4, 4)]
     assert [supports_cyclic_search(one) for one in formats] == [True, True, False, False]
 
 
 @needs_compiler
 @pytest.mark.parametrize(("side", "rank"), [(2, 7), (3, 23)])
-def test_a_walk_among_them_finds_what_is_known_and_stays_right_at_every_stop(side, rank):
+def test_a_cyclic_walk_reaches_the_known_rank_and_stays_valid(side, rank):
     rows = naive_cyclic_masks(side)
     walk = resume_cyclic_walk(rows, rows, 1, 0)
     for _ in range(400):
@@ -86,7 +86,7 @@ def test_a_walk_among_them_finds_what_is_known_and_stays_right_at_every_stop(sid
 
 
 @needs_compiler
-def test_a_walk_that_was_put_away_goes_on_as_if_it_never_stopped():
+def test_a_resumed_cyclic_walk_continues_exactly():
     rows = naive_cyclic_masks(3)
     through, pieces = (resume_cyclic_walk(rows, rows, 5, 0) for _ in range(2))
     for _ in range(5):
@@ -97,7 +97,7 @@ def test_a_walk_that_was_put_away_goes_on_as_if_it_never_stopped():
 
 
 @needs_compiler
-def test_three_cubes_of_one_kind_are_one():
+def test_a_cube_counts_as_one_row():
     """Two rows that become a cube: (a, a, b) and (a, a, a + b) are the cube of a."""
     rows = [[1, 1, 2], [1, 1, 3]]
     walk = resume_cyclic_walk(rows, rows, 1, 0)
@@ -106,5 +106,5 @@ def test_three_cubes_of_one_kind_are_one():
 
 
 @needs_compiler
-def test_a_walk_where_nothing_is_equal_ends_at_once():
+def test_a_walk_without_equal_factors_ends():
     assert resume_cyclic_walk([[1, 2, 4]], [[1, 2, 4]], 1, 0).run(100, 10, 0, 0) == 1

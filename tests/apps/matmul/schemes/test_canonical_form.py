@@ -53,7 +53,7 @@ def random_image(claim, rng):
 
 
 @pytest.mark.parametrize(("sides", "rank"), [((2, 2, 3), 11), ((2, 3, 3), 15), ((3, 3, 3), 23)])
-def test_a_scheme_and_its_random_images_have_one_form(sides, rank):
+def test_random_equivalents_have_the_same_form(sides, rank):
     rng = np.random.default_rng(rank)
     plain = found(Format(*sides), rank, 1)
     for scheme in (plain, lift(plain)):
@@ -62,7 +62,7 @@ def test_a_scheme_and_its_random_images_have_one_form(sides, rank):
         assert canonical_hash(scheme)
 
 
-def test_schemes_that_no_symmetry_joins_have_different_forms():
+def test_inequivalent_schemes_have_different_forms():
     first, second = (found(Format(3, 3, 3), 23, seed) for seed in (0, 1))
     assert not are_equivalent(first, second)
     assert canonical_hash(first) != canonical_hash(second)
@@ -91,11 +91,11 @@ def inverse(table):
     return np.array([[table[1, 1], table[0, 1]], [table[1, 0], table[0, 0]]])
 
 
-def test_forms_agree_with_the_whole_group_gone_through():
+def test_forms_agree_with_an_exhaustive_search_of_the_group():
     """Schemes of eight rows a few flips from the schoolbook's: they fall into the same classes both ways."""
     pairs = set()
     for seed in range(1, 13):
-        walk = resume_walk(schoolbook_masks(), schoolbook_masks(), seed, 0)
+        walk = resume_walk(naive_masks(), naive_masks(), seed, 0)
         walk.run(1 + seed // 3, 1000, 0, 7)
         scheme = verify(from_masks(walk.current, TWO))
         pairs.add((smallest_of_all_images(scheme.claim), canonical_hash(scheme)))
@@ -105,32 +105,32 @@ def test_forms_agree_with_the_whole_group_gone_through():
     assert "" not in words
 
 
-def schoolbook_masks():
+def naive_masks():
     return [[1 << (2 * i + j), 1 << (2 * j + k), 1 << (2 * i + k)] for i, j, k in product(range(2), repeat=3)]
 
 
-def test_a_form_is_a_scheme_itself(strassen_bits):
+def test_the_form_is_a_valid_scheme(strassen_bits):
     form = canonical_form(verify(strassen_bits))
     factors = np.array(form.rows).reshape(7, 3, 2, 2)
     u, v, w = from_trace_form(factors[:, 0], factors[:, 1], factors[:, 2])
     assert are_equivalent(verify(Factorization(TWO, Field.GF2, u, v, w)), verify(strassen_bits))
 
 
-def test_over_other_fields_it_is_another_form(strassen, strassen_bits):
+def test_the_form_depends_on_the_field(strassen, strassen_bits):
     assert canonical_hash(verify(strassen)) != canonical_hash(verify(strassen_bits))
 
 
-def test_denominators_are_part_of_a_scheme_and_not_of_its_form(strassen):
+def test_the_form_does_not_depend_on_the_scaling_of_denominators(strassen):
     halved = Factorization(TWO, Field.Q, 2 * strassen.u, strassen.v, strassen.w, (2, 1, 1))
     assert canonical_hash(verify(halved)) == canonical_hash(verify(strassen))
 
 
-def test_the_schoolbooks_scheme_over_numbers_has_no_form():
+def test_the_naive_scheme_over_the_integers_has_no_form():
     """It has infinitely many symmetries of its own: any lengths of the basis vectors."""
     assert canonical_form(verify(naive_factorization(TWO, Field.ZT))) is None
 
 
-def test_a_product_with_many_symmetries_of_its_own_has_a_form(strassen_bits):
+def test_a_tensor_product_with_many_automorphisms_has_a_form(strassen_bits):
     """Strassen's scheme has 36 by bases alone; squared, thousands."""
     square = tensor_product(strassen_bits, strassen_bits)
     image = random_image(square, np.random.default_rng(3))
@@ -144,13 +144,13 @@ PATH = np.array([[int(abs(i - j) == 1) for j in range(5)] for i in range(5)])
 ALIKE = np.zeros(5, dtype=np.int64)
 
 
-def test_rows_of_a_path_are_told_apart_by_their_distance_from_the_middle():
+def test_refinement_distinguishes_rows_of_a_path_by_distance():
     colours, _ = refine_colours(ALIKE, PATH)
     assert colours[0] == colours[4] != colours[1] == colours[3] != colours[2]
     assert len(set(colours.tolist())) == 3
 
 
-def test_the_order_of_rows_changes_neither_colours_nor_what_was_seen():
+def test_refinement_does_not_depend_on_the_order_of_rows():
     order = np.array([3, 0, 4, 2, 1])
     colours, told = refine_colours(ALIKE, PATH)
     other, also = refine_colours(ALIKE, PATH[np.ix_(order, order)])
@@ -158,13 +158,13 @@ def test_the_order_of_rows_changes_neither_colours_nor_what_was_seen():
     assert also == told
 
 
-def test_other_relations_are_seen_as_others():
+def test_different_relations_have_different_digests():
     ring = PATH.copy()
     ring[0, 4] = ring[4, 0] = 1
     assert refine_colours(ALIKE, ring)[1] != refine_colours(ALIKE, PATH)[1]
 
 
-def test_one_row_set_apart_tells_all_others_apart():
+def test_individualizing_one_row_distinguishes_all_others():
     colours, _ = refine_colours(ALIKE, PATH)
     assert single_rows(colours) == [2]
     assert smallest_class(colours) in ([0, 4], [1, 3])
@@ -189,7 +189,7 @@ def rebased(claim, seed):
     return [bases[k].matrix @ factors[k] @ bases[(k + 1) % 3].inverse for k in range(3)]
 
 
-def test_rows_look_the_same_whatever_bases_they_were_given_in(strassen, strassen_bits):
+def test_normalized_rows_do_not_depend_on_the_basis(strassen, strassen_bits):
     for claim, prime in ((strassen, PRIME), (strassen_bits, 2)):
         usual = normal_rows(triples(trace_form(claim), prime), ALL, (2, 2, 2), prime)
         others = [normal_rows(triples(rebased(claim, seed), prime), ALL, (2, 2, 2), prime) for seed in range(4)]
@@ -206,7 +206,7 @@ def test_scalars_within_a_row_do_not_matter(strassen):
     )
 
 
-def test_the_coordinates_depend_on_who_is_asked(strassen_bits):
+def test_coordinates_depend_on_the_frame_rows(strassen_bits):
     assert strassen_bits.field is Field.GF2
     rows = triples(trace_form(strassen_bits), 2)
     first, second = (normal_rows(rows, order, (2, 2, 2), 2) for order in (ALL, ALL[::-1]))

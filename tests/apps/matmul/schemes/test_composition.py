@@ -25,14 +25,14 @@ from palaestra.core.errors import UsageError
     ("side", "strip", "whole"),
     [("rows", (1, 2, 2), (3, 2, 2)), ("inner", (2, 1, 2), (2, 3, 2)), ("columns", (2, 2, 3), (2, 2, 5))],
 )
-def test_two_parts_make_a_scheme_of_the_whole(side, strip, whole, strassen):
+def test_joined_schemes_are_valid(side, strip, whole, strassen):
     other = naive_factorization(Format(*strip), Field.ZT)
     proved = verify(join_schemes(strassen, other, side))
     assert proved.format == Format(*whole)
     assert proved.rank == 7 + other.rank
 
 
-def test_parts_that_do_not_fit_are_refused(strassen, strassen_bits):
+def test_mismatched_schemes_cannot_be_joined(strassen, strassen_bits):
     with pytest.raises(UsageError, match="Cannot join"):
         join_schemes(strassen, naive_factorization(Format(1, 3, 2), Field.ZT), "rows")
     with pytest.raises(UsageError, match="Cannot join"):
@@ -42,7 +42,7 @@ def test_parts_that_do_not_fit_are_refused(strassen, strassen_bits):
 @pytest.mark.parametrize(
     ("sides", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 17), ((4, 4, 4), 56), ((1, 2, 2), 4)]
 )
-def test_strassen_is_used_wherever_it_fits(sides, rank, strassen):
+def test_known_schemes_are_used_wherever_they_fit(sides, rank, strassen):
     """4x4x4 from eight blocks of 2x2x2, joined by the schoolbook: 8 * 7."""
     start = build_best_start(Format(*sides), Field.GF2, [("strassens", verify(strassen))])
     assert (start.scheme.rank, start.scheme.field) == (rank, Field.GF2)
@@ -56,11 +56,11 @@ def test_a_scheme_serves_all_orders_of_its_sides(strassen):
         assert build_best_start(Format(*sides), Field.GF2, [("it", joined)]).parents == ("it",)
 
 
-def test_nothing_known_is_the_schoolbook():
+def test_without_known_schemes_the_start_is_naive():
     assert build_best_start(Format(2, 3, 2), Field.GF2, []).scheme.rank == 12
 
 
-def test_only_schemes_that_hold_over_the_field_are_put_together(strassen):
+def test_only_schemes_valid_over_the_field_are_used(strassen):
     base, inverse = np.array([[1, 2], [0, 1]]), np.array([[1, -2], [0, 1]])
     large = replace(
         strassen,
@@ -77,12 +77,12 @@ def test_only_schemes_that_hold_over_the_field_are_put_together(strassen):
     assert build_best_start(Format(2, 2, 4), Field.ZT, [*known, ("small", verify(strassen))]).scheme.rank == 14
 
 
-def test_fractions_are_passed_over(strassen):
+def test_schemes_over_q_are_ignored(strassen):
     halves = replace(strassen, field=Field.Q, u=strassen.u * 2, denominators=(2, 1, 1))
     assert build_best_start(Format(2, 2, 2), Field.GF2, [("halves", verify(halves))]).scheme.rank == 8
 
 
-def test_the_product_of_two_schemes_multiplies_larger_matrices(strassen):
+def test_a_tensor_product_is_valid(strassen):
     twice = tensor_product(strassen, strassen)
     assert (verify(twice).rank, str(twice.format)) == (49, "4x4x4")
     wide = tensor_product(strassen, naive_factorization(Format(1, 2, 3), Field.ZT))
@@ -91,7 +91,7 @@ def test_the_product_of_two_schemes_multiplies_larger_matrices(strassen):
         tensor_product(strassen, naive_factorization(Format(1, 2, 3), Field.Z))
 
 
-def test_products_are_found_whatever_the_order_of_the_sides(strassen):
+def test_tensor_products_are_found_for_any_order_of_sides(strassen):
     strip = naive_factorization(Format(1, 2, 3), Field.ZT)
     found = find_tensor_products(Format(6, 2, 4), [strassen, strip])
     assert {(i, j) for _, i, j in found} == {(0, 1), (1, 0)}
@@ -100,14 +100,14 @@ def test_products_are_found_whatever_the_order_of_the_sides(strassen):
 
 
 @pytest.mark.parametrize("sides", [(2, 3, 4), (3, 3, 3)])
-def test_the_schoolbooks_scheme_becomes_that_of_the_smaller_format(sides):
+def test_projecting_a_naive_scheme_gives_a_naive_scheme(sides):
     for at in range(3):
         smaller = [side - (k == at) for k, side in enumerate(sides)]
         made = verify(project(naive_factorization(Format(*sides), Field.GF2), at))
         assert (made.format, made.rank) == (Format(*smaller), int(np.prod(smaller)))
 
 
-def test_what_was_joined_is_found_again(strassen_bits):
+def test_projection_inverts_a_join(strassen_bits):
     """Whichever side the strip was added to, the cut that takes it away is found."""
     for at, side in enumerate(("rows", "inner", "columns")):
         strip = [1 if k == at else 2 for k in range(3)]
@@ -115,7 +115,7 @@ def test_what_was_joined_is_found_again(strassen_bits):
         assert verify(project(whole, at)).rank == 7
 
 
-def test_it_is_found_from_other_bases_too():
+def test_projection_inverts_a_join_in_any_basis():
     """A search leaves a scheme in bases of its own: 3x3x3 with 23 rows, cut down, is proved, and smaller."""
     search = start_search(Format(3, 3, 3), 1, 1)
     while search.best_rank > 23:
@@ -127,7 +127,7 @@ def test_it_is_found_from_other_bases_too():
         assert made.rank <= 18
 
 
-def test_a_start_from_discoveries_uses_larger_ones(strassen_bits):
+def test_projections_of_larger_schemes_are_used(strassen_bits):
     larger = verify(join_schemes(strassen_bits, naive_factorization(Format(2, 2, 2), Field.GF2), "columns"))
     for sides in set(permutations((2, 2, 3))):
         start = build_best_start(Format(*sides), Field.GF2, [("larger", larger)])
@@ -135,13 +135,13 @@ def test_a_start_from_discoveries_uses_larger_ones(strassen_bits):
         assert start.scheme.rank == 11
 
 
-def test_over_whole_numbers_one_index_is_left_out(strassen):
+def test_over_the_integers_projection_removes_an_index(strassen):
     larger = join_schemes(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns")
     assert (verify(project(larger, 2)).rank, project(larger, 2).field) == (7, Field.ZT)
     for at in range(3):
         assert verify(project(strassen, at)).rank <= 6
 
 
-def test_what_cannot_be_cut_is_refused():
+def test_a_side_of_one_cannot_be_projected():
     with pytest.raises(UsageError, match="side of 1"):
         project(naive_factorization(Format(1, 2, 2), Field.GF2), 0)

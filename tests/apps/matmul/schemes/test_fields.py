@@ -14,13 +14,13 @@ from palaestra.apps.matmul.schemes.fields import (
 from palaestra.core.errors import UsageError
 
 
-def test_fields_are_known_by_more_than_one_name():
+def test_aliases_of_fields_are_accepted():
     assert parse_field("GF2") is Field.GF2
     assert parse_field("ternary") is Field.ZT
     assert all(field.meaning for field in Field)
 
 
-def test_an_unknown_field_is_refused_with_the_nearest():
+def test_an_unknown_field_gets_a_suggestion():
     with pytest.raises(UsageError, match="Did you mean 'gf2'"):
         parse_field("gf3")
 
@@ -29,7 +29,7 @@ PRIME = 10_007
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_rank_is_numpys(seed):
+def test_the_rank_matches_numpy(seed):
     rng = np.random.default_rng(seed)
     matrix = rng.integers(-2, 3, (5, 2)) @ rng.integers(-2, 3, (2, 6))
     assert matrix_rank(matrix.tolist(), PRIME) == np.linalg.matrix_rank(matrix)
@@ -50,20 +50,20 @@ def test_the_kernel_satisfies_all_equations_and_has_the_right_size(prime):
     assert all(sum(a * b for a, b in zip(row, one, strict=True)) % prime == 0 for row in equations for one in kernel)
 
 
-def test_a_copy_learns_alone():
+def test_a_copy_is_independent():
     first = Echelon(2)
     second = first.copy()
     second.add([1, 0])
     assert (first.rank, second.rank) == (0, 1)
 
 
-def test_products_are_numpys():
+def test_products_match_numpy():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, PRIME, (2, 3)), rng.integers(0, PRIME, (3, 4))
     assert matmul(a.tolist(), b.tolist(), PRIME) == (a @ b % PRIME).tolist()
 
 
 @pytest.mark.parametrize(("prime", "matrix"), [(2, [[1, 1, 0], [0, 1, 1], [0, 0, 1]]), (PRIME, [[0, 3], [2, 5]])])
-def test_a_matrix_times_its_inverse_is_one(prime, matrix):
+def test_a_matrix_times_its_inverse_is_the_identity(prime, matrix):
     side = len(matrix)
     assert matmul(matrix, invert_matrix(matrix, prime), prime) == np.eye(side, dtype=int).tolist()

@@ -49,19 +49,19 @@ def other_views(claim):
 
 
 @pytest.mark.parametrize("which", ["strassen", "strassen_bits"])
-def test_a_scheme_has_one_fingerprint_from_every_side(which, request):
+def test_the_fingerprint_is_invariant_under_symmetries(which, request):
     claim = request.getfixturevalue(which)
     marks = {fingerprint(verify(view)) for view in [claim, *other_views(claim)]}
     assert len(marks) == 1
 
 
-def test_schemes_of_other_formats_fields_and_ranks_have_others(strassen, strassen_bits):
+def test_different_formats_fields_and_ranks_have_different_fingerprints(strassen, strassen_bits):
     school = naive_factorization(Format(2, 2, 2), Field.ZT)
     marks = [fingerprint(verify(claim)) for claim in (strassen, strassen_bits, school)]
     assert len(set(marks)) == 3
 
 
-def test_sides_in_another_order_are_the_same_product():
+def test_the_order_of_sides_does_not_matter():
     marks = {
         fingerprint(verify(naive_factorization(Format(*sides), Field.Z))) for sides in [(2, 3, 4), (4, 2, 3), (4, 3, 2)]
     }

@@ -22,7 +22,7 @@ from palaestra.apps.matmul.schemes.formulas import (
 )
 
 
-def test_strassen_reads_as_he_wrote_it(strassen):
+def test_formulas_of_strassen_are_the_classic_ones(strassen):
     lines = formulas(strassen)
     assert lines[0] == "m1 = (a11 + a22) * (b11 + b22)"
     assert lines[5] == "m6 = (a21 - a11) * (b11 + b12)"
@@ -34,20 +34,20 @@ def test_strassen_reads_as_he_wrote_it(strassen):
     ]
 
 
-def test_coefficients_and_signs_are_said():
+def test_formulas_have_coefficients_and_signs():
     assert format_sum([(0, -1)], ["x"]) == "-x"
     assert format_sum([(0, -1), (1, 2)], ["x", "y"]) == "2 * y - x"
     assert format_sum([], []) == "0"
 
 
-def test_the_straight_line_has_as_many_signs_as_additions(strassen):
+def test_the_straight_line_has_the_counted_additions(strassen):
     lines = straight_line(strassen)
     signs = sum(line.count(" + ") + line.count(" - ") for line in lines)
     assert signs == 18
 
 
 @pytest.mark.parametrize("format_", [Format(2, 2, 2), Format(1, 3, 2), Format(3, 1, 10)])
-def test_the_code_multiplies_as_it_stands(format_, strassen, tmp_path):
+def test_the_generated_code_multiplies(format_, strassen, tmp_path):
     claim = strassen if format_ == Format(2, 2, 2) else naive_factorization(format_, Field.Z)
     rows, inner, columns = (2 * side for side in format_.sides)
     code = python_code(claim) + (
@@ -60,19 +60,19 @@ def test_the_code_multiplies_as_it_stands(format_, strassen, tmp_path):
     assert done.stdout == "right\n", done.stderr
 
 
-def test_code_over_gf2_says_so_and_reduces(strassen_bits):
+def test_code_over_gf2_is_marked_and_reduces(strassen_bits):
     code = python_code(strassen_bits)
     assert "over gf2" in code
     assert code.rstrip().endswith("% 2")
 
 
-def test_fractions_are_divided():
+def test_rational_schemes_divide():
     ones = np.ones((1, 1), dtype=np.int64)
     claim = Factorization(Format(1, 1, 1), Field.Q, ones, ones, 2 * ones, (1, 1, 2))
     assert formulas(claim)[-1] == "c11 = (2 * m1) / 2"
 
 
-def test_every_coefficient_has_its_square_and_its_colour(strassen):
+def test_the_image_has_a_square_for_each_coefficient(strassen):
     picture = draw_factors(strassen, 8)
     assert picture.shape == (2 * GAP + 8 * SQUARE, 4 * GAP + 12 * SQUARE, 3)
     colours = {1: PLUS, 0: ZERO, -1: MINUS}

@@ -18,13 +18,13 @@ from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.apps.matmul.search.reduce_additions import minimize_additions
 
 
-def test_fields_are_never_mixed():
+def test_ranks_are_compared_within_a_field():
     ranks = {field: known_rank(Format(4, 4, 4), field) for field in Field}
     assert ranks == {Field.GF2: 47, Field.ZT: 49, Field.Z: 49, Field.Q: 48}
 
 
 @pytest.mark.parametrize(("columns", "additions"), [(3, 17), (4, 26), (5, 28)])
-def test_additions_are_at_most_those_of_winograds_scheme_joined(columns, additions, strassen):
+def test_known_additions_are_at_most_those_of_composed_schemes(columns, additions, strassen):
     """2x2x2 twice shares its sums of A; a strip of one column takes two further additions."""
     block = minimize_additions(verify(strassen), 60.0, 1).claim
     whole = block
@@ -51,13 +51,13 @@ def test_ranks_of_the_table_are_consistent(name):
     assert known_rank(format_, Field.GF2) <= z  # whole coefficients hold modulo 2, too
 
 
-def test_a_proof_gets_its_place(strassen):
+def test_a_verified_scheme_is_compared(strassen):
     assert compare_with_known(verify(strassen)).comparison is Comparison.MATCHES
     assert compare_with_known(verify(naive_factorization(Format(2, 2, 2), Field.GF2))).comparison is Comparison.ABOVE
     assert compare_with_known(verify(naive_factorization(Format(1, 1, 7), Field.Z))).comparison is Comparison.UNKNOWN
 
 
-def test_fewer_than_known_is_below(strassen, monkeypatch):
+def test_a_rank_lower_than_known_is_below(strassen, monkeypatch):
     monkeypatch.setattr("palaestra.apps.matmul.schemes.known_ranks.known_rank", lambda _format, _field: 8)
     place = compare_with_known(verify(replace(strassen)))
     assert (place.comparison, place.known, place.as_of) == (Comparison.BELOW, 8, as_of())

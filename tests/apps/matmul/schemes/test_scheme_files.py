@@ -26,19 +26,19 @@ def holding(readings):
     return found
 
 
-def turned(claim):
+def transposed(claim):
     rows, _, columns = claim.format.sides
     return claim.w.reshape(-1, rows, columns).transpose(0, 2, 1).reshape(claim.rank, -1)
 
 
-def test_our_own_json_there_and_back(strassen, tmp_path):
+def test_json_round_trips(strassen, tmp_path):
     file = tmp_path / "one.json"
     file.write_text(json.dumps(encode_scheme(strassen)))
     (readings,) = read_schemes(file).values()
     assert [verify(reading).rank for reading in readings] == [7]
 
 
-def test_a_catalogues_json_with_its_third_factor_transposed_is_read(tmp_path):
+def test_catalogue_json_with_a_transposed_third_factor_is_read(tmp_path):
     claim = naive_factorization(Format(2, 3, 4), Field.Z)
     data = {
         "n": [2, 3, 4],
@@ -46,7 +46,7 @@ def test_a_catalogues_json_with_its_third_factor_transposed_is_read(tmp_path):
         "z2": False,
         "u": claim.u.tolist(),
         "v": claim.v.tolist(),
-        "w": turned(claim).tolist(),
+        "w": transposed(claim).tolist(),
     }
     file = tmp_path / "one.json"
     file.write_text(json.dumps(data))
@@ -56,27 +56,27 @@ def test_a_catalogues_json_with_its_third_factor_transposed_is_read(tmp_path):
 
 
 def test_alphatensors_npz_is_read_with_all_its_schemes(strassen, tmp_path):
-    stacked = np.stack([strassen.u.T, strassen.v.T, turned(strassen).T])
+    stacked = np.stack([strassen.u.T, strassen.v.T, transposed(strassen).T])
     file = tmp_path / "factorizations.npz"
     np.savez(file, **{"2,2,2": stacked})
     readings = read_schemes(file)["2,2,2"]
     assert holding(readings)[0].rank == 7
 
 
-def test_fractions_of_a_power_of_two_are_read_as_whole_numbers_and_a_denominator(strassen, tmp_path):
+def test_dyadic_fractions_are_read_with_a_denominator(strassen, tmp_path):
     file = tmp_path / "halves.npz"
     np.savez(file, U=strassen.u * 0.125, V=strassen.v * 4.0, W=strassen.w * 2.0)
     first = holding(read_schemes(file)[""])[0]
     assert (first.field, first.claim.denominators, first.rank) == (Field.Q, (8, 1, 1), 7)
 
 
-def test_a_field_that_is_given_is_the_only_one_tried(strassen, tmp_path):
+def test_a_given_field_is_the_only_one_tried(strassen, tmp_path):
     file = tmp_path / "factorizations.npz"
     np.savez(file, **{"2,2,2": np.stack([factor.T for factor in strassen.factors])})
     assert {reading.field for reading in read_schemes(file, Field.GF2)["2,2,2"]} == {Field.GF2}
 
 
-def test_python_objects_in_a_file_are_never_loaded(tmp_path):
+def test_pickles_are_never_loaded(tmp_path):
     file = tmp_path / "objects.npz"
     np.savez(file, **{"2,2,2": np.array([{"a": 1}], dtype=object)})
     with pytest.raises(RefusedFile):
@@ -84,7 +84,7 @@ def test_python_objects_in_a_file_are_never_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{}", '{"n": [2, 2, 2]}', '{"n": [2, 2], "u": [], "v": [], "w": []}'])
-def test_what_is_no_scheme_is_refused_by_name(text, tmp_path):
+def test_invalid_files_are_refused_by_name(text, tmp_path):
     file = tmp_path / "strange.json"
     file.write_text(text)
     with pytest.raises(DamagedFile, match="strange.json"):
@@ -100,7 +100,7 @@ def test_a_truncated_npz_is_refused_by_name(strassen, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["absent.json", "absent.npz"])
-def test_a_file_that_is_not_there_is_not_found(name, tmp_path):
+def test_a_missing_file_is_not_found(name, tmp_path):
     with pytest.raises(NotFound):
         read_schemes(tmp_path / name)
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_not_there_is_not_found(name, tmp_path):
 @pytest.mark.parametrize(
     "damage", [{"denominators": [1, 1]}, {"denominators": [1, 1, 0]}, {"u": [[1]]}, {"field": "r"}]
 )
-def test_a_scheme_of_ours_with_one_thing_wrong_is_refused(damage, strassen):
+def test_invalid_json_schemes_are_refused(damage, strassen):
     with pytest.raises(UsageError):
         decode_scheme(encode_scheme(strassen) | damage)
 
@@ -120,7 +120,7 @@ def as_alphatensor(claim):
     return found
 
 
-def test_factors_of_different_shapes_are_read_from_numpys_pickle(tmp_path):
+def test_pickled_arrays_of_different_shapes_are_read(tmp_path):
     claim = naive_factorization(Format(2, 3, 4), Field.Z)
     np.savez(tmp_path / "a.npz", **{"2,3,4": as_alphatensor(claim), "2,2,2": np.zeros((3, 4, 7), int)})
     read = read_npz(tmp_path / "a.npz")
@@ -130,11 +130,11 @@ def test_factors_of_different_shapes_are_read_from_numpys_pickle(tmp_path):
     assert all((table == factor).all() for table, factor in zip(tables, claim.factors, strict=True))
 
 
-@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize("sides", [(2, 3, 4), (3, 3, 3), (1, 4, 2)])
-def test_members_u_v_and_w_tell_their_format_by_their_shapes(sides, is_turned, tmp_path):
+def test_the_format_of_u_v_w_members_follows_from_their_shapes(sides, is_transposed, tmp_path):
     claim = naive_factorization(Format(*sides), Field.Z)
-    tables = {name: factor.T if is_turned else factor for name, factor in zip("UVW", claim.factors, strict=True)}
+    tables = {name: factor.T if is_transposed else factor for name, factor in zip("UVW", claim.factors, strict=True)}
     np.savez(tmp_path / "a.npz", **tables)
     format_, found = read_npz(tmp_path / "a.npz")[""]
     assert format_ == Format(*sides)
@@ -146,7 +146,7 @@ class Evil:
         return os.system, ("touch it-was-run",)
 
 
-def test_a_pickle_that_asks_for_anything_else_is_refused_and_not_run(tmp_path, monkeypatch):
+def test_pickles_with_other_objects_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, {"descr": "|O", "fortran_order": False, "shape": (3,)})
@@ -158,7 +158,7 @@ def test_a_pickle_that_asks_for_anything_else_is_refused_and_not_run(tmp_path, m
     assert not (tmp_path / "it-was-run").exists()
 
 
-def test_a_shape_that_its_bytes_do_not_fill_is_refused_before_memory_is_taken(tmp_path):
+def test_a_size_mismatch_is_refused_before_allocation(tmp_path):
     stream = io.BytesIO()
     header = {"descr": "<i8", "fortran_order": False, "shape": (3, 1 << 40, 1 << 10)}
     np.lib.format.write_array_header_1_0(stream, header)
@@ -169,14 +169,14 @@ def test_a_shape_that_its_bytes_do_not_fill_is_refused_before_memory_is_taken(tm
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "message"),
     [
         ({"weights": np.zeros((2, 2))}, "'weights' is not a scheme"),
         ({"U": np.zeros((7, 4)), "V": np.zeros((7, 5)), "W": np.zeros((7, 4))}, "do not match any matrix product"),
         ({"2,2,2": np.zeros((2, 4, 7))}, "u, v and w as"),
     ],
 )
-def test_what_is_no_scheme_is_refused_with_what_is_wanted(members, said, tmp_path):
+def test_invalid_tables_are_refused_with_the_expected_shapes(members, message, tmp_path):
     np.savez(tmp_path / "a.npz", **members)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         read_npz(tmp_path / "a.npz")

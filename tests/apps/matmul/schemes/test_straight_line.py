@@ -20,7 +20,7 @@ DICE = np.random.default_rng(1)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (4, 9), (20, 6)])
-def test_a_program_does_what_its_table_says(shape):
+def test_a_program_computes_its_table(shape):
     table = DICE.integers(-2, 3, shape)
     values = DICE.integers(-50, 50, (shape[1], 7))
     program = find_short_program(table, 3)
@@ -28,14 +28,14 @@ def test_a_program_does_what_its_table_says(shape):
     assert program.additions <= naive_program(table).additions
 
 
-def test_a_program_turned_around_does_what_the_transposed_table_says():
+def test_a_transposed_program_computes_the_transposed_table():
     table = DICE.integers(-1, 2, (6, 5))
     values = DICE.integers(-50, 50, (6, 3))
-    turned = transposed(find_short_program(table, 2), 6)
-    assert (evaluate(turned, values) == table.T @ values).all()
+    program = transposed(find_short_program(table, 2), 6)
+    assert (evaluate(program, values) == table.T @ values).all()
 
 
-def test_the_shortest_program_is_right_also_where_it_is_one_turned_around():
+def test_short_programs_are_correct_in_both_directions():
     """For about one table of six the turned one is shorter."""
     rng = np.random.default_rng(3)
     for _ in range(60):
@@ -46,22 +46,22 @@ def test_the_shortest_program_is_right_also_where_it_is_one_turned_around():
         assert (evaluate(program, values) == table @ values).all()
 
 
-def test_turning_adds_rows_minus_columns():
+def test_transposition_adds_rows_minus_columns():
     table = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]])  # every row and column has something
     program = naive_program(table)
     assert transposed(program, 3).additions == program.additions + 3 - 4
 
 
-def test_sums_that_differ_by_a_factor_are_made_once():
+def test_sums_that_differ_by_a_factor_are_shared():
     table = np.array([[1, 2], [-2, -4], [3, 6]])
     assert find_short_program(table, 1).additions == 1
 
 
-def test_the_same_tries_give_the_same_program(strassen):
+def test_programs_are_deterministic_for_a_number_of_tries(strassen):
     assert scheme_programs(strassen) == scheme_programs(strassen)
 
 
-def test_an_empty_row_is_nothing():
+def test_an_empty_row_is_zero():
     program = find_short_program(np.array([[0, 0], [1, -1]]), 1)
     assert evaluate(program, np.array([[5], [3]])).tolist() == [[0], [2]]
 
@@ -72,7 +72,7 @@ B = [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, -1, -1, 1], [-1, 1, 0, 0], [1
 C = [[1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 1, 0, 1], [0, 1, 1, 1], [0, 0, 1, 1]]
 
 
-def test_the_schoolbook_adds_only_products():
+def test_the_naive_scheme_adds_only_products():
     counted = count_additions(naive_factorization(Format(2, 3, 4), Field.Z))
     assert (counted.naive, counted.eliminated) == (2 * 4 * 2, 2 * 4 * 2)
 
@@ -81,14 +81,14 @@ def test_strassen_takes_eighteen_additions(strassen):
     assert count_additions(strassen).naive == 18
 
 
-def test_winograds_form_takes_fifteen_after_elimination():
+def test_winograds_form_takes_fifteen_after_cse():
     u, v, w = (np.array(rows, dtype=np.int64) for rows in (A, B, C))
     counted = count_additions(Factorization(Format(2, 2, 2), Field.ZT, u, v, w))
     assert counted.naive == 24
     assert counted.eliminated == 15
 
 
-def test_equal_sums_are_made_once():
+def test_equal_sums_are_shared():
     u = np.array([[1, 1], [1, 1], [-1, -1]], dtype=np.int64)
     ones = np.ones((3, 2), dtype=np.int64)
     claim = Factorization(Format(1, 2, 1), Field.Z, u, ones, np.ones((3, 1), dtype=np.int64))
@@ -98,7 +98,7 @@ def test_equal_sums_are_made_once():
 SIGNS = np.array([1, 1, -1, -1, 1, -1, 1])  # of Strassen's rows: the third and fourth have a block alone
 
 
-def turned(strassen, left, right):
+def with_other_signs(strassen, left, right):
     """The same scheme with other signs of its rows."""
     signs = (left[:, None], right[:, None], (left * right)[:, None])
     u, v, w = (factor * sign for factor, sign in zip(strassen.factors, signs, strict=True))
@@ -110,20 +110,20 @@ def tensor_product(programs, a, b):
     return evaluate(programs.product, products).reshape(2, 2)
 
 
-def test_the_product_is_the_same_whichever_signs_the_rows_had(strassen):
+def test_moving_negations_preserves_the_product(strassen):
     a, b = np.array([[3, -1], [4, 7]]), np.array([[2, 5], [-6, 9]])
     ones = np.ones(7, dtype=np.int64)
     for left, right in ((ones, ones), (SIGNS, ones), (ones, -ones), (SIGNS, SIGNS), (-SIGNS, SIGNS)):
-        programs = scheme_programs(turned(strassen, left, right))
+        programs = scheme_programs(with_other_signs(strassen, left, right))
         assert (tensor_product(without_negated_factors(programs), a, b) == a @ b).all()
 
 
-def test_a_block_with_a_minus_is_not_copied(strassen):
-    programs = scheme_programs(turned(strassen, SIGNS, np.ones(7, dtype=np.int64)))
+def test_a_negated_block_is_not_copied(strassen):
+    programs = scheme_programs(with_other_signs(strassen, SIGNS, np.ones(7, dtype=np.int64)))
     assert len(computed_outputs(programs.left)) == 7
     assert len(computed_outputs(without_negated_factors(programs).left)) == 5
 
 
-def test_additions_stay_as_many(strassen):
-    programs = scheme_programs(turned(strassen, SIGNS, -SIGNS))
+def test_moving_negations_preserves_the_additions(strassen):
+    programs = scheme_programs(with_other_signs(strassen, SIGNS, -SIGNS))
     assert without_negated_factors(programs).additions == programs.additions

@@ -18,7 +18,7 @@ _spec.loader.exec_module(views)
 
 
 @pytest.mark.parametrize("which", ["strassen", "strassen_bits"])
-def test_a_scheme_is_recognised_from_every_side(which, request):
+def test_equivalent_schemes_are_recognized(which, request):
     claim = request.getfixturevalue(which)
     assert all(are_equivalent(verify(claim), verify(view)) for view in views.other_views(claim))
 
@@ -28,14 +28,14 @@ def test_signs_within_a_row_do_not_matter(strassen):
     assert are_equivalent(verify(strassen), verify(flipped))
 
 
-def test_other_ranks_fields_and_formats_are_others(strassen, strassen_bits):
+def test_schemes_of_other_ranks_fields_and_formats_are_not_equivalent(strassen, strassen_bits):
     school = naive_factorization(Format(2, 2, 2), Field.ZT)
     assert not are_equivalent(verify(strassen), verify(school))
     assert not are_equivalent(verify(strassen), verify(strassen_bits))
     assert not are_equivalent(verify(school), verify(naive_factorization(Format(1, 2, 4), Field.ZT)))
 
 
-def test_every_scheme_of_seven_rows_is_strassens(strassen_bits):
+def test_all_2x2x2_schemes_of_rank_7_are_equivalent(strassen_bits):
     """De Groote's theorem; the search knows nothing of it."""
     for seed in (1, 2, 3):
         search = start_search(Format(2, 2, 2), seed, 1)
@@ -44,7 +44,7 @@ def test_every_scheme_of_seven_rows_is_strassens(strassen_bits):
         assert are_equivalent(verify(from_masks(found.best, found.format)), verify(strassen_bits))
 
 
-def test_two_schemes_of_eight_rows_that_no_symmetry_joins_are_told_apart(strassen_bits):
+def test_inequivalent_schemes_of_rank_8_are_distinguished(strassen_bits):
     split = [strassen_bits.u.copy(), *strassen_bits.factors[1:]]
     split = [np.concatenate([factor, factor[:1]]) for factor in split]
     split[0][0], split[0][7] = [1, 0, 0, 0], [0, 0, 0, 1]  # the first row's 1001 in two

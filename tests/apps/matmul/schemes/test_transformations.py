@@ -31,24 +31,24 @@ def test_the_scheme_is_the_trace_of_a_product_of_three():
 
 
 @pytest.mark.parametrize("sides", list(permutations((2, 3, 4))))
-def test_a_scheme_turned_to_other_sides_multiplies_those(sides):
+def test_a_scheme_with_permuted_sides_is_valid(sides):
     claim = naive_factorization(Format(2, 3, 4), Field.Z)
     assert verify(permute_sides(claim, Format(*sides))).format == Format(*sides)
 
 
-def test_a_scheme_cannot_be_turned_to_other_lengths():
+def test_permuting_to_different_sides_is_refused():
     with pytest.raises(UsageError):
         permute_sides(naive_factorization(Format(2, 3, 4), Field.Z), Format(2, 3, 5))
 
 
-def test_the_way_back_is_the_way_there_turned_around(strassen):
+def test_permuting_back_restores_the_scheme(strassen):
     back = from_trace_form(*trace_form(strassen))
     assert all((one == other).all() for one, other in zip(back, strassen.factors, strict=True))
 
 
 @pytest.mark.parametrize("field", [Field.GF2, Field.ZT])
 @pytest.mark.parametrize("size", [1, 2, 4, 9])
-def test_a_base_and_its_inverse_undo_each_other(field, size):
+def test_a_basis_and_its_inverse_cancel(field, size):
     rng = np.random.default_rng(5)
     for _ in range(20):
         basis = random_basis(size, field, rng)
@@ -56,19 +56,19 @@ def test_a_base_and_its_inverse_undo_each_other(field, size):
         assert ((product % 2 if field is Field.GF2 else product) == np.eye(size)).all()
 
 
-def test_every_base_of_two_bits_is_drawn():
+def test_every_basis_over_gf2_is_sampled():
     rng = np.random.default_rng(1)
     drawn = {random_basis(2, Field.GF2, rng).matrix.tobytes() for _ in range(300)}
     assert len(drawn) == 6  # (4 - 1) * (4 - 2) invertible matrices of two bits
 
 
-def test_the_standard_base_changes_nothing(strassen):
+def test_the_standard_basis_changes_nothing(strassen):
     tensor = product_tensor(strassen.format)
     bases = tuple(standard_basis(4) for _ in range(3))
     assert (change_bases(tensor, bases, Field.ZT) == tensor).all()
 
 
-def test_factors_found_in_other_bases_come_back_as_they_were(strassen):
+def test_changing_bases_and_back_restores_the_factors(strassen):
     rng = np.random.default_rng(2)
     basis = random_basis(4, Field.ZT, rng)
     moved = strassen.u @ basis.matrix.T

@@ -14,52 +14,52 @@ from palaestra.apps.matmul.schemes.verification import (
 )
 
 
-def changed(claim, name, row, place, value):
+def changed(claim, name, row, column, value):
     factor = getattr(claim, name).copy()
-    factor[row, place] = value
+    factor[row, column] = value
     return replace(claim, **{name: factor})
 
 
-def test_strassen_holds_over_whole_numbers_and_modulo_2(strassen, strassen_bits):
+def test_strassen_is_valid_over_the_integers_and_gf2(strassen, strassen_bits):
     assert verify(strassen).rank == 7
     assert verify(strassen_bits).field is Field.GF2
 
 
-def test_what_holds_modulo_2_does_not_hold_over_whole_numbers(strassen_bits):
+def test_a_scheme_over_gf2_is_not_valid_over_the_integers(strassen_bits):
     with pytest.raises(NotAnAlgorithm, match="residual has"):
         verify(replace(strassen_bits, field=Field.Z))
 
 
 @pytest.mark.fault("V3")
-def test_a_thousand_single_wrong_entries_are_all_refused(strassen):
+def test_all_of_a_thousand_single_wrong_entries_are_detected(strassen):
     claims = [strassen, naive_factorization(Format(2, 3, 2), Field.Z), naive_factorization(Format(3, 3, 3), Field.Z)]
     rng = np.random.default_rng(1)
     for attempt in range(1000):
         claim = replace(claims[attempt % 3], field=Field.Z)
         name = "uvw"[rng.integers(3)]
         factor = getattr(claim, name)
-        row, place = (int(rng.integers(size)) for size in factor.shape)
-        wrong = changed(claim, name, row, place, int(factor[row, place]) + int(rng.choice([-2, -1, 1, 2])))
+        row, column = (int(rng.integers(size)) for size in factor.shape)
+        wrong = changed(claim, name, row, column, int(factor[row, column]) + int(rng.choice([-2, -1, 1, 2])))
         with pytest.raises(NotAnAlgorithm):
             verify(wrong)
 
 
 @pytest.mark.fault("V3")
-def test_every_flipped_bit_is_refused_modulo_2(strassen_bits):
+def test_every_flipped_bit_is_detected_over_gf2(strassen_bits):
     for name in "uvw":
         for row in range(7):
-            for place in range(4):
+            for column in range(4):
                 with pytest.raises(NotAnAlgorithm):
-                    verify(changed(strassen_bits, name, row, place, 1 - getattr(strassen_bits, name)[row, place]))
+                    verify(changed(strassen_bits, name, row, column, 1 - getattr(strassen_bits, name)[row, column]))
 
 
-def test_the_untouched_tensor_is_not_solved():
+def test_an_empty_scheme_is_refused():
     empty = np.zeros((0, 4), dtype=np.int64)
     with pytest.raises(NotAnAlgorithm, match="8 nonzero entries"):
         verify(Factorization(Format(2, 2, 2), Field.Z, empty, empty, empty))
 
 
-def test_a_row_that_multiplies_nothing_is_not_rank(strassen):
+def test_zero_rows_are_refused(strassen):
     u, v, w = (np.concatenate([factor, np.zeros((1, 4), dtype=np.int64)]) for factor in strassen.factors)
     with pytest.raises(NotAnAlgorithm, match="1 of 8 rows"):
         verify(Factorization(strassen.format, Field.Z, u, v, w))
@@ -84,7 +84,7 @@ def test_sums_too_large_for_64_bits_are_still_exact(strassen):
         verify(replace(big, denominators=(1 << 22, 1 << 22, 1)))
 
 
-def test_the_tensor_says_what_a_product_is():
+def test_the_tensor_computes_the_matrix_product():
     tensor = product_tensor(Format(2, 3, 4))
     rng = np.random.default_rng(2)
     a, b = rng.integers(-5, 5, (2, 3)), rng.integers(-5, 5, (3, 4))
@@ -92,6 +92,6 @@ def test_the_tensor_says_what_a_product_is():
     assert not residual(naive_factorization(Format(2, 3, 4), Field.Z)).any()
 
 
-def test_only_verify_makes_a_proof(strassen):
+def test_only_verify_creates_verified_factorizations(strassen):
     with pytest.raises(TypeError, match="only verify"):
         VerifiedFactorization(strassen, object())

@@ -8,11 +8,11 @@ from palaestra.core.errors import UsageError
 from palaestra.testing.check_env import check_env
 
 
-def test_it_keeps_gymnasiums_rules_and_can_be_resumed_exactly():
+def test_the_env_passes_the_checks_and_resumes_exactly():
     assert check_env(EnvConfig(id="palaestra/FlipGraph-v0")).why_inexact == ""
 
 
-def test_every_step_leaves_a_scheme_that_multiplies_and_a_fall_is_paid():
+def test_every_step_leaves_a_valid_scheme_and_reductions_are_rewarded():
     env = FlipGraphEnv(choices=4)
     seen, _ = env.reset(seed=3)
     rank, falls = 8, 0
@@ -28,7 +28,7 @@ def test_every_step_leaves_a_scheme_that_multiplies_and_a_fall_is_paid():
     assert (falls, info["solved"], terminated) == (1, 1.0, True)
 
 
-def test_a_walk_is_cut_after_its_flips():
+def test_an_episode_is_truncated_after_max_flips():
     env = gymnasium.make("palaestra/FlipGraph-v0", max_flips=3, disable_env_checker=True)
     env.reset(seed=1)
     deadline = [env.step(0)[2:4] for _ in range(3)]
@@ -42,7 +42,7 @@ def test_more_choices_than_flips_repeat_them():
     env.step(99)
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(UsageError, match="choices=0"):
         FlipGraphEnv(choices=0)
     with pytest.raises(UsageError, match="too large"):

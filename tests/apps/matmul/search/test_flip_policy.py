@@ -10,7 +10,7 @@ SMALL = Format(2, 2, 2)
 compiled_only = pytest.mark.skipif(not IS_COMPILED, reason="in Python this takes minutes")
 
 
-def test_the_same_seed_learns_the_same_and_another_seed_something_else():
+def test_training_is_deterministic_for_a_seed():
     words = {"generations": 2, "population": 4, "elite": 2, "episodes": 1, "max_flips": 40}
     first, again, other = (list(train_flip_policy(FlipTraining(SMALL, 7, seed, **words))) for seed in (1, 1, 2))
     assert first == again
@@ -19,13 +19,13 @@ def test_the_same_seed_learns_the_same_and_another_seed_something_else():
     assert len(first[-1].weights) == len(FEATURES)
 
 
-def test_a_walk_that_is_given_no_flips_stays_with_the_schoolbook():
+def test_a_walk_without_flips_stays_at_the_naive_rank():
     assert run_guided_walk(SMALL, 7, UNIFORM_WEIGHTS, 1, 0) == (0, 8)
 
 
 @compiled_only
 @pytest.mark.slow
-def test_what_was_learned_on_the_smallest_format_is_at_least_three_times_shorter_there_and_on_the_next():
+def test_a_trained_policy_needs_at_most_a_third_of_the_flips_and_transfers():
     *_, last = train_flip_policy(FlipTraining(SMALL, 7))
     for format_, rank in ((SMALL, 7), (Format(2, 2, 3), 11)):
         learned, random = (

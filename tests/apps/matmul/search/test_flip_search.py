@@ -26,7 +26,7 @@ def rounds(search, count, settings=RULES, pool=None):
 
 
 @pytest.mark.parametrize(("sides", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 15)])
-def test_small_formats_fall_to_the_best_known_rank(sides, rank):
+def test_small_formats_reach_the_best_known_rank(sides, rank):
     settings = SearchSettings(plus_period=2000, round_flips=50_000, patience=200_000, target=rank)
     search = start_search(Format(*sides), 1, 1)
     while search.best_rank > rank and search.flips < 5_000_000:
@@ -34,7 +34,7 @@ def test_small_formats_fall_to_the_best_known_rank(sides, rank):
     assert verify(from_masks(search.best, search.format)).rank == rank
 
 
-def test_a_search_that_was_put_away_goes_on_step_for_step():
+def test_a_resumed_search_takes_the_same_steps():
     through = rounds(start_search(Format(3, 3, 3), 4, 2), 6)
     half = rounds(start_search(Format(3, 3, 3), 4, 2), 3)
     back = decode_search(encode_search(half), half.format)
@@ -48,20 +48,20 @@ def test_threads_do_not_change_the_search():
         assert rounds(start_search(Format(2, 3, 3), 2, 3), 4, pool=pool) == alone
 
 
-def test_walkers_and_seeds_throw_differently():
+def test_seeds_differ_by_walker_and_start():
     assert (
         len({derive_seed(seed, walker, start) for seed in range(4) for walker in range(4) for start in range(4)}) == 64
     )
 
 
-def test_a_walker_without_a_fall_starts_again_and_the_pool_keeps_its_best():
+def test_a_walker_without_improvement_restarts_and_its_best_stays_in_the_pool():
     search = rounds(start_search(Format(2, 2, 2), 1, 1), 12, replace(RULES, patience=1000))
     assert search.walkers[0].starts > 1
     assert min(map(len, search.pool)) == search.best_rank
     assert all(verify(from_masks(one, search.format)) for one in search.pool)
 
 
-def test_the_pool_has_no_scheme_twice_and_is_never_larger_than_allowed():
+def test_the_pool_has_distinct_schemes_and_a_bounded_size():
     search = rounds(start_search(Format(2, 2, 3), 1, 3), 10)
     assert len(search.pool) <= RULES.pool_size
     assert len({tuple(sorted(map(tuple, one))) for one in search.pool}) == len(search.pool)

@@ -17,15 +17,15 @@ from palaestra.core.errors import UsageError
 needs_compiler = pytest.mark.skipif(not flip_walk.IS_COMPILED, reason="installed without a compiler")
 
 
-def school(*sides):
+def naive_masks(*sides):
     return to_masks(naive_factorization(Format(*sides), Field.GF2))
 
 
 @needs_compiler
 @pytest.mark.parametrize("sides", [(2, 2, 2), (2, 3, 2), (3, 3, 3)])
 @pytest.mark.parametrize("seed", [1, 7, 2**63 + 5])
-def test_both_walks_are_one_throw_for_throw(sides, seed):
-    rows = school(*sides)
+def test_the_compiled_and_the_python_walk_take_the_same_steps(sides, seed):
+    rows = naive_masks(*sides)
     native, python = flip_walk.resume_walk(rows, rows, seed, 0), PythonWalk(rows, rows, seed, 0)
     for _ in range(10):
         assert native.run(150, 40, 2, 0) == python.run(150, 40, 2, 0)
@@ -33,8 +33,8 @@ def test_both_walks_are_one_throw_for_throw(sides, seed):
         assert (native.current, native.best) == (python.current, python.best)
 
 
-def test_a_walk_that_was_put_away_goes_on_as_if_it_never_stopped():
-    rows = school(3, 3, 3)
+def test_a_resumed_walk_continues_exactly():
+    rows = naive_masks(3, 3, 3)
     through = flip_walk.resume_walk(rows, rows, 5, 0)
     pieces = flip_walk.resume_walk(rows, rows, 5, 0)
     for _ in range(5):
@@ -46,15 +46,15 @@ def test_a_walk_that_was_put_away_goes_on_as_if_it_never_stopped():
 
 @needs_compiler
 @pytest.mark.parametrize("rows", [[], [[0, 1, 1]]])
-def test_what_is_no_scheme_is_refused(rows):
+def test_invalid_schemes_are_refused(rows):
     with pytest.raises(ValueError, match="a scheme has|a row has"):
         flip_walk.resume_walk(rows, rows, 1, 0)
 
 
 @needs_compiler
-def test_python_goes_on_while_a_walk_walks():
+def test_the_compiled_walk_releases_the_gil():
     """Python's lock is let go: this thread can stand at the barrier only while the other is inside its walk."""
-    rows = school(3, 3, 3)
+    rows = naive_masks(3, 3, 3)
     walk = flip_walk.resume_walk(rows, rows, 1, 0)
     seen = []
     thread = threading.Thread(target=lambda: seen.append(walk.run(500_000, 1000, 2, 0)))
@@ -67,9 +67,9 @@ def test_python_goes_on_while_a_walk_walks():
     assert turns > 1000
 
 
-def test_without_a_compiler_the_walk_is_pythons(monkeypatch):
+def test_without_the_compiled_module_the_python_walk_is_used(monkeypatch):
     monkeypatch.setattr(flip_walk, "IS_COMPILED", False)
-    assert isinstance(flip_walk.resume_walk(school(2, 2, 2), school(2, 2, 2), 1, 0), PythonWalk)
+    assert isinstance(flip_walk.resume_walk(naive_masks(2, 2, 2), naive_masks(2, 2, 2), 1, 0), PythonWalk)
 
 
 def signed_school(*sides):
@@ -78,7 +78,7 @@ def signed_school(*sides):
 
 @needs_compiler
 @pytest.mark.parametrize(("sides", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 15)])
-def test_the_walk_with_signs_finds_schemes_for_whole_numbers(sides, rank):
+def test_the_ternary_walk_finds_integer_schemes(sides, rank):
     rows = signed_school(*sides)
     walk = flip_walk.resume_ternary_walk(rows, rows, 1, 0)
     for _ in range(100):
@@ -89,7 +89,7 @@ def test_the_walk_with_signs_finds_schemes_for_whole_numbers(sides, rank):
 
 
 @needs_compiler
-def test_a_cold_walk_has_fewer_coefficients():
+def test_a_low_temperature_reduces_nonzero_coefficients():
     rows = signed_school(3, 3, 3)
     hot = flip_walk.resume_ternary_walk(rows, rows, 5, 0)
     hot.run(300_000, 5_000, 2, 0, 0.0)
@@ -102,40 +102,40 @@ def test_a_cold_walk_has_fewer_coefficients():
 
 @needs_compiler
 @pytest.mark.parametrize("row", [[0, 0, 1, 0, 1, 0], [1, 1, 1, 0, 1, 0]])
-def test_rows_that_cannot_be_are_refused(row):
+def test_invalid_ternary_rows_are_refused(row):
     with pytest.raises(ValueError, match=r"zeros|1 and -1"):
         flip_walk.resume_ternary_walk([row], [row], 1, 0)
 
 
-def test_without_a_compiler_there_is_no_walk_with_signs(monkeypatch):
+def test_without_the_compiled_module_there_is_no_ternary_walk(monkeypatch):
     monkeypatch.setattr(flip_walk, "IS_COMPILED", False)
     assert flip_walk.resume_ternary_walk([], [], 1, 0) is None
 
 
-def test_without_a_compiler_a_search_among_schemes_that_can_be_turned_is_refused_by_name(monkeypatch):
+def test_without_the_compiled_module_a_cyclic_walk_is_refused(monkeypatch):
     monkeypatch.setattr(flip_walk, "IS_COMPILED", False)
     with pytest.raises(UsageError, match="needs the compiled walk"):
         flip_walk.resume_cyclic_walk([[1, 1, 1]], [[1, 1, 1]], 1, 0)
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_every_scheme_on_the_way_multiplies(seed):
-    walk = PythonWalk(school(2, 2, 3), school(2, 2, 3), seed, 0)
+def test_every_visited_scheme_is_valid(seed):
+    walk = PythonWalk(naive_masks(2, 2, 3), naive_masks(2, 2, 3), seed, 0)
     for _ in range(30):
         walk.run(20, 15, 2, 0)
         assert verify(from_masks(walk.current, Format(2, 2, 3)))
         assert verify(from_masks(walk.best, Format(2, 2, 3))).rank == walk.best_rank
 
 
-def test_it_finds_seven_products():
-    walk = PythonWalk(school(2, 2, 2), school(2, 2, 2), 1, 0)
+def test_the_walk_finds_rank_7():
+    walk = PythonWalk(naive_masks(2, 2, 2), naive_masks(2, 2, 2), 1, 0)
     made = walk.run(20_000, 500, 2, 7)
     assert walk.best_rank == 7
     assert made < 20_000
 
 
-def test_a_plus_never_leads_further_up_than_the_margin():
-    walk = PythonWalk(school(2, 2, 2), school(2, 2, 2), 3, 0)
+def test_a_plus_never_exceeds_the_margin():
+    walk = PythonWalk(naive_masks(2, 2, 2), naive_masks(2, 2, 2), 3, 0)
     for _ in range(200):
         walk.run(1, 1, 2, 0)
         assert walk.rank <= walk.best_rank + 2

@@ -27,7 +27,7 @@ RULES = SearchSettings(plus_period=2000, patience=200_000, round_flips=20_000)
 SMALL = (Format(2, 2, 2), Format(2, 2, 3), Format(2, 3, 3))
 
 
-def climbed(state, settings, rung_flips=400_000, rounds=200):
+def run_to_end(state, settings, rung_flips=400_000, rounds=200):
     for _ in range(rounds):
         if state.best_rank <= settings.target:
             break
@@ -45,23 +45,23 @@ def climbed(state, settings, rung_flips=400_000, rounds=200):
         ("3x4x5", "3x3x3 3x3x4 3x4x4 3x4x5"),
     ],
 )
-def test_the_ladder_begins_where_a_walk_arrives_alone(wanted, rungs):
+def test_the_ladder_starts_at_a_small_format(wanted, rungs):
     assert [str(rung) for rung in ladder_rungs(parse_format(wanted))] == rungs.split()
 
 
-def test_an_extended_scheme_multiplies_and_costs_the_strip(strassen_bits):
+def test_an_extended_scheme_is_valid_and_adds_the_rank_of_the_strip(strassen_bits):
     for wanted, more in ((Format(3, 2, 2), 4), (Format(2, 3, 2), 4), (Format(2, 2, 4), 8)):
         masks = extend_scheme(to_masks(strassen_bits), Format(2, 2, 2), wanted)
         assert verify(from_masks(masks, wanted)).rank == 7 + more
 
 
-def test_a_climb_arrives_at_the_best_known_rank_by_way_of_smaller_ones():
-    state = climbed(start_ladder(SMALL, Field.GF2, 1, 1), replace(RULES, target=15))
+def test_the_ladder_reaches_the_best_known_rank():
+    state = run_to_end(start_ladder(SMALL, Field.GF2, 1, 1), replace(RULES, target=15))
     assert (state.rung, state.best_rank) == (2, 15)
     assert verify(from_masks(state.best, Format(2, 3, 3))).rank == 15
 
 
-def test_a_climb_that_was_put_away_goes_on_step_for_step():
+def test_a_resumed_ladder_takes_the_same_steps():
     through = half = start_ladder(SMALL, Field.GF2, 3, 2)
     for count in range(8):
         through = advance_ladder(through, RULES, 50_000)
@@ -75,7 +75,7 @@ def test_a_climb_that_was_put_away_goes_on_step_for_step():
     assert through.rung or through.ascents  # it was no idle comparison
 
 
-def test_after_the_last_rung_it_begins_again_with_other_dice_and_keeps_the_best():
+def test_a_new_ascent_uses_another_seed_and_keeps_the_best():
     state = start_ladder(SMALL[:2], Field.GF2, 1, 1)
     first = state.search.walkers[0].rng_state
     best = state.best_rank
@@ -90,31 +90,31 @@ def test_after_the_last_rung_it_begins_again_with_other_dice_and_keeps_the_best(
 
 
 @pytest.mark.parametrize("rungs", [SMALL, SMALL[1:]])
-def test_later_ascents_begin_on_any_rung_with_what_others_left_there(rungs):
+def test_later_ascents_start_on_any_rung_from_the_rung_pools(rungs):
     state = start_ladder(rungs, Field.GF2, 1, 1)
-    begun = {}
+    started = {}
     for _ in range(400):
         before, state = state.ascents, advance_ladder(state, replace(RULES, round_flips=2_000), 4_000)
         if state.ascents > before:
             assert verify(from_masks(state.search.start, state.search.format))
-            begun.setdefault(state.rung, set()).add(len(state.search.start))
-    assert set(begun) == set(range(len(rungs)))
+            started.setdefault(state.rung, set()).add(len(state.search.start))
+    assert set(started) == set(range(len(rungs)))
     for rung in range(1, len(rungs)):
-        assert max(begun[rung]) < rungs[rung].naive_rank
-    best = [min(map(len, shelf)) for shelf in state.rung_pools]
+        assert max(started[rung]) < rungs[rung].naive_rank
+    best = [min(map(len, pool)) for pool in state.rung_pools]
     assert best[-2:-1] == [11]
-    assert all(len(shelf) <= ladder.RUNG_POOL_SIZE for shelf in state.rung_pools)
+    assert all(len(pool) <= ladder.RUNG_POOL_SIZE for pool in state.rung_pools)
 
 
-def test_a_rung_goes_on_as_long_as_it_falls():
+def test_a_rung_lasts_as_long_as_it_improves():
     """Counted are flips since the last fall, not those since the beginning."""
     state = start_ladder((Format(3, 3, 3), Format(3, 3, 4)), Field.GF2, 1, 1)
-    fallen = []
+    improved = []
     while state.rung == 0:
         ranks, state = state.search.best_rank, advance_ladder(state, replace(RULES, round_flips=500), 1_500)
-        fallen.append(state.rung == 0 and state.search.best_rank < ranks)
-    assert len(fallen) > 4
-    assert not any(fallen[-3:])
+        improved.append(state.rung == 0 and state.search.best_rank < ranks)
+    assert len(improved) > 4
+    assert not any(improved[-3:])
 
 
 def test_a_search_of_schema_version_4_is_read():
@@ -125,7 +125,7 @@ def test_a_search_of_schema_version_4_is_read():
         "rng_state": "dice",
         "since_reduction": "since_fall",
     }
-    state = climbed(start_ladder(SMALL, Field.GF2, 1, 2), replace(RULES, target=11))
+    state = run_to_end(start_ladder(SMALL, Field.GF2, 1, 2), replace(RULES, target=11))
     text = json.dumps(encode_ladder(state))
     for new, old in old_keys.items():
         assert f'"{new}"' in text
@@ -139,8 +139,8 @@ def test_a_search_without_rung_pools_is_read():
     assert decode_ladder(old) == start_ladder(SMALL, Field.GF2, 1, 1)
 
 
-def test_for_whole_numbers_only_what_lifts_is_extended_or_kept(monkeypatch):
-    state = climbed(start_ladder(SMALL[:2], Field.ZT, 1, 1), replace(RULES, target=11))
+def test_over_the_integers_only_schemes_that_lift_are_extended_or_stored(monkeypatch):
+    state = run_to_end(start_ladder(SMALL[:2], Field.ZT, 1, 1), replace(RULES, target=11))
     assert lift_to_field(Field.ZT, state.best, state.format).field is Field.ZT
     monkeypatch.setattr(ladder, "lift", lambda proved, deadline: None)
     monkeypatch.setattr(ladder, "_LIFTED", {})
@@ -153,7 +153,7 @@ def test_for_whole_numbers_only_what_lifts_is_extended_or_kept(monkeypatch):
 
 
 @pytest.mark.parametrize("field", [Field.GF2, Field.ZT])
-def test_what_was_found_on_a_lower_rung_counts_when_time_ends(field):
+def test_a_result_of_a_lower_rung_is_extended_at_the_deadline(field):
     state = start_ladder(SMALL, field, 1, 1)
     while state.search.best_rank > 7 and state.rung == 0:
         state = advance_ladder(state, replace(RULES, round_flips=50), 10**9)
@@ -164,25 +164,25 @@ def test_what_was_found_on_a_lower_rung_counts_when_time_ends(field):
     assert len(best) == state.search.best_rank + sum(6 if k == 1 else 4 for k in range(state.rung, 2))
 
 
-def test_a_start_of_ones_own_is_taken(strassen_bits):
+def test_a_given_start_is_used(strassen_bits):
     state = start_ladder((Format(2, 2, 2),), Field.GF2, 1, 1, to_masks(strassen_bits))
     assert state.best_rank == 7
 
 
 @pytest.mark.parametrize("damage", [{"rungs": ["3x3"]}, {"rung": 9}, {"best": ["0 0 0"]}, {"search": 5}])
-def test_a_damaged_climb_is_refused(damage):
+def test_a_damaged_state_is_refused(damage):
     data = encode_ladder(start_ladder(SMALL, Field.GF2, 1, 1)) | damage
     with pytest.raises(DamagedFile):
         decode_ladder(data)
 
 
-def test_the_schoolbook_holds_over_every_field():
+def test_the_naive_scheme_is_valid_over_every_field():
     masks = to_masks(naive_factorization(Format(2, 2, 2), Field.GF2))
     assert lift_to_field(Field.ZT, masks, Format(2, 2, 2)).rank == 8
 
 
 @pytest.fixture
-def turned(monkeypatch):
+def cyclic_state(monkeypatch):
     """3x3x3 taken for large: the last rung is one of schemes that can be turned."""
     if not IS_COMPILED:
         pytest.skip("installed without a compiler")
@@ -190,17 +190,17 @@ def turned(monkeypatch):
     return (Format(2, 3, 3), Format(3, 3, 3))
 
 
-def test_large_square_matrices_begin_at_the_top_with_schemes_that_turn(turned):
-    state = start_ladder(turned, Field.GF2, 1, 2)
+def test_large_square_formats_start_with_a_cyclic_search_on_the_last_rung(cyclic_state):
+    state = start_ladder(cyclic_state, Field.GF2, 1, 2)
     assert (state.rung, state.search.is_cyclic, state.search.best_rank, state.best_rank) == (1, True, 27, 27)
-    state = climbed(state, replace(RULES, target=23))
+    state = run_to_end(state, replace(RULES, target=23))
     assert verify(from_masks(state.best, Format(3, 3, 3))).rank == state.best_rank == 23
-    assert not start_ladder(turned, Field.Z, 1, 1).search.is_cyclic
-    assert not start_ladder(turned[1:], Field.GF2, 1, 1).search.is_cyclic
+    assert not start_ladder(cyclic_state, Field.Z, 1, 1).search.is_cyclic
+    assert not start_ladder(cyclic_state[1:], Field.GF2, 1, 1).search.is_cyclic
 
 
-def test_later_ascents_are_of_both_kinds_and_what_turns_is_cut_down_whole(turned):
-    state = start_ladder(turned, Field.GF2, 2, 1)
+def test_later_ascents_are_cyclic_or_ordinary_and_cyclic_results_are_expanded(cyclic_state):
+    state = start_ladder(cyclic_state, Field.GF2, 2, 1)
     kinds, cut_down = set(), 0
     for _ in range(1_200):
         before, state = state.ascents, advance_ladder(state, replace(RULES, round_flips=2_000), 4_000)
@@ -212,8 +212,8 @@ def test_later_ascents_are_of_both_kinds_and_what_turns_is_cut_down_whole(turned
     assert cut_down
 
 
-def test_a_climb_among_schemes_that_turn_goes_on_step_for_step(turned):
-    through = half = start_ladder(turned, Field.GF2, 3, 2)
+def test_a_resumed_cyclic_search_takes_the_same_steps(cyclic_state):
+    through = half = start_ladder(cyclic_state, Field.GF2, 3, 2)
     for count in range(8):
         through = advance_ladder(through, RULES, 10**9)
         if count < 4:

@@ -9,18 +9,18 @@ from palaestra.apps.matmul.search import reduce_additions
 from palaestra.apps.matmul.search.reduce_additions import find_fewest_additions, minimize_additions
 
 
-def test_strassen_becomes_winograd(strassen):
+def test_strassen_is_reduced_to_15_additions(strassen):
     light = minimize_additions(verify(strassen), 60.0, 1)
     assert (light.rank, light.field) == (7, Field.ZT)
     assert count_additions(light.claim, 24).eliminated == 15
 
 
-def test_without_time_it_is_the_scheme_itself(strassen):
+def test_without_time_the_scheme_is_unchanged(strassen):
     claim = minimize_additions(verify(strassen), 0.0, 1).claim
     assert all((one == other).all() for one, other in zip(claim.factors, strassen.factors, strict=True))
 
 
-def test_other_bases_keep_the_product(strassen):
+def test_elementary_basis_changes_preserve_validity(strassen):
     rng = reduce_additions.random.Random(1)
     claim = strassen
     for _ in range(20):
@@ -30,7 +30,7 @@ def test_other_bases_keep_the_product(strassen):
     assert any((one != other).any() for one, other in zip(claim.factors, strassen.factors, strict=True))
 
 
-def test_a_product_of_known_schemes_is_taken_where_it_is_lighter(strassen, monkeypatch):
+def test_a_tensor_product_with_fewer_additions_is_used(strassen, monkeypatch):
     monkeypatch.setattr(reduce_additions, "MANY_TRIES", 1)
     heavy = verify(reduce_additions.find_tensor_products(Format(4, 4, 4), [strassen])[0][0])
     winograd = minimize_additions(verify(strassen), 60.0, 1)
@@ -40,14 +40,14 @@ def test_a_product_of_known_schemes_is_taken_where_it_is_lighter(strassen, monke
     assert count_additions(light.claim, 1).eliminated <= 180
 
 
-def test_schemes_without_signs_or_with_larger_coefficients_are_left_alone(strassen_bits):
+def test_schemes_over_other_fields_are_unchanged(strassen_bits):
     proved = verify(strassen_bits)
     assert minimize_additions(proved, 1.0, 1) is proved
     assert find_fewest_additions(proved, [], 1.0, 1) == (proved, ())
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_cooling_walk_keeps_product_and_rank(strassen, seed):
+def test_annealing_preserves_validity_and_rank(strassen, seed):
     wide = reduce_additions.find_tensor_products(Format(4, 4, 4), [strassen])[0][0]
     cool = reduce_additions._anneal(wide, seed)
     assert verify(cool).rank <= 49

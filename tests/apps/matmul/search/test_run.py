@@ -26,14 +26,14 @@ from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
 
 
-def searched(name, **settings):
+def run_search(name, **settings):
     config = DiscoverConfig(format="2x2x2", **settings)
     directory = find_or_create_run(config, name, "palaestra discover")
     return directory, run_flip_search(directory, config, lambda _text: None)
 
 
-def test_a_search_is_an_ordinary_run(workplace):
-    directory, result = searched("first", seconds=5)
+def test_a_search_is_a_run_with_metrics_and_status(workplace):
+    directory, result = run_search("first", seconds=5)
     record = read_record(directory)
     assert (record.state, record.kind, record.exit_code) == (RunState.FINISHED, "matmul", 0)
     assert record.agent_step == result.flips
@@ -44,24 +44,24 @@ def test_a_search_is_an_ordinary_run(workplace):
         assert metrics.last("discover/best_rank").value == 7
 
 
-def test_a_run_that_goes_on_starts_at_its_checkpoint(workplace):
-    directory, first = searched("first", seconds=1e-9, target=0, round_flips=1000)
-    _, second = searched("first", seconds=1e-9, target=0, round_flips=1000)
+def test_a_resumed_run_starts_at_its_checkpoint(workplace):
+    directory, first = run_search("first", seconds=1e-9, target=0, round_flips=1000)
+    _, second = run_search("first", seconds=1e-9, target=0, round_flips=1000)
     assert second.flips > first.flips
     resumed = next(entry for entry in read_journal(directory.journal_file) if entry.event == "run.resumed")
     assert resumed.data["step"] == first.flips
     assert resumed.data["exact"]
 
 
-def test_a_damaged_checkpoint_is_refused_and_the_run_says_so(workplace):
-    directory, _ = searched("first", seconds=5)
+def test_a_damaged_checkpoint_fails_the_run(workplace):
+    directory, _ = run_search("first", seconds=5)
     checkpoint_file(directory).write_text("{")
     with pytest.raises(DamagedFile):
-        searched("first", seconds=5)
+        run_search("first", seconds=5)
     assert read_record(directory).state is RunState.FAILED
 
 
-def test_a_signal_ends_the_round_saves_and_keeps_what_was_found(workplace):
+def test_a_signal_ends_the_round_saves_and_archives(workplace):
     words = [sys.executable, "-m", "palaestra", "discover", "3x3x3", "target=0", "run=long", "seconds=200"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr.readline().startswith("rank ")
@@ -74,8 +74,8 @@ def test_a_signal_ends_the_round_saves_and_keeps_what_was_found(workplace):
     assert list((workplace / "runs" / "discoveries").glob("3x3x3-gf2-*.json"))
 
 
-def test_a_search_can_begin_with_what_was_found_before(workplace):
-    _, first = searched("first", seconds=5)
+def test_a_search_can_start_from_the_archive(workplace):
+    _, first = run_search("first", seconds=5)
     config = DiscoverConfig(format="2x2x4", start="archive", seconds=5)
     directory = find_or_create_run(config, "second", "palaestra discover")
     result = run_flip_search(directory, config, lambda _text: None)
@@ -83,17 +83,17 @@ def test_a_search_can_begin_with_what_was_found_before(workplace):
     assert json.loads(Path(result.file).read_text())["provenance"]["parents"] == [first.fingerprint]
 
 
-def test_a_start_from_the_archive_counts_even_when_its_bits_do_not_lift_again(workplace, monkeypatch, strassen):
+def test_an_archived_start_counts_even_if_its_bits_do_not_lift(workplace, monkeypatch, strassen):
     archive = Archive(workplace / "runs")
     archive.add(verify(strassen), Provenance("", "brought in", 0, 0, 0.0, 0.0, 0.0))
     monkeypatch.setattr(ladder, "lift", lambda proved, deadline: None)
     monkeypatch.setattr(ladder, "_LIFTED", {})
-    directory, result = searched("first", field="zt", start="archive", target=7, seconds=5, bench=False, polish=0)
+    directory, result = run_search("first", field="zt", start="archive", target=7, seconds=5, bench=False, polish=0)
     assert (result.rank, result.field) == (7, "zt")
     assert read_record(directory).state is RunState.FINISHED
 
 
-def test_a_lift_that_is_not_done_in_time_leaves_the_search_as_it_was(workplace, monkeypatch):
+def test_a_lift_timeout_leaves_the_search_unchanged(workplace, monkeypatch):
     def late(proved, deadline):
         if deadline == math.inf:
             return lift(proved)
@@ -101,15 +101,15 @@ def test_a_lift_that_is_not_done_in_time_leaves_the_search_as_it_was(workplace, 
 
     monkeypatch.setattr(ladder, "lift", late)
     monkeypatch.setattr(ladder, "_LIFTED", {})
-    _, result = searched("first", field="zt", start="naive", seconds=3, target=7, bench=False)
+    _, result = run_search("first", field="zt", start="naive", seconds=3, target=7, bench=False)
     assert (result.rank, result.exit_code) == (8, 0)
     monkeypatch.undo()
-    _, second = searched("first", field="zt", start="naive", seconds=30, target=7, bench=False)
+    _, second = run_search("first", field="zt", start="naive", seconds=30, target=7, bench=False)
     assert second.rank == 7
 
 
 @pytest.mark.parametrize(("field", "polish", "share"), [("gf2", 5.0, 0.005), ("zt", 5.0, 0.25)])
-def test_a_session_leaves_time_for_its_end(field, polish, share):
+def test_a_session_reserves_time_for_its_end(field, polish, share):
     config = DiscoverConfig(format="3x3x3", field=field, seconds=40.0, polish=polish)
     begun = start_ladder((config.product,), Field(field), 1, 1)
     assert finishing_seconds(begun, config) < 0.02 * 40  # nothing that could be polished or timed
@@ -117,16 +117,16 @@ def test_a_session_leaves_time_for_its_end(field, polish, share):
     assert share * 40 <= finishing_seconds(found, config) <= 0.3 * 40
 
 
-def test_the_schoolbooks_scheme_is_no_discovery(workplace):
-    directory, result = searched("first", round_flips=1, seconds=1e-9)
+def test_the_naive_scheme_is_not_archived(workplace):
+    directory, result = run_search("first", round_flips=1, seconds=1e-9)
     assert (result.rank, result.flips, result.file) == (8, 1, "")
     assert not (workplace / "runs" / "discoveries").exists()
     assert read_record(directory).state is RunState.FINISHED
 
 
 @pytest.mark.slow
-def test_a_product_of_discoveries_is_found_without_a_step(workplace):
-    searched("first", field="zt", seconds=5, bench=False, polish=0.5)
+def test_a_tensor_product_of_discoveries_is_found_without_a_flip(workplace):
+    run_search("first", field="zt", seconds=5, bench=False, polish=0.5)
     config = DiscoverConfig(format="4x4x4", field="zt", seconds=1e-9, round_flips=1, bench=False, polish=0.1)
     directory = find_or_create_run(config, "second", "palaestra discover")
     result = run_flip_search(directory, config, lambda _text: None)

@@ -285,7 +285,7 @@ def _edges(frame_rows: list[Triple], prime: int) -> list[Edge]:
 
 def _normalize_row(row: Triple, scales: list[Vector], prime: int) -> Vector:
     """Each factor divided by its first nonzero entry, then the product of these three entries."""
-    words: Vector = []
+    normalized: Vector = []
     scale = 1
     for k, factor in enumerate(row):
         target, source = scales[k], scales[(k + 1) % 3]
@@ -297,5 +297,5 @@ def _normalize_row(row: Triple, scales: list[Vector], prime: int) -> Vector:
         first = next(entry for entry in entries if entry)
         back = pow(first, -1, prime)
         scale = scale * first % prime
-        words.extend(entry * back % prime for entry in entries)
-    return [*words, scale]
+        normalized.extend(entry * back % prime for entry in entries)
+    return [*normalized, scale]
