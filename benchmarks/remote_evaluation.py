@@ -35,7 +35,7 @@ directory = RunStore(Path(sys.argv[1])).resolve("many")
 look = lambda: len(read_batches(directory))
 """,
     "the run's checkpoints with their scores": """
-from palaestra.checkpoints.reading import survey
+from palaestra.checkpoints.selection import survey
 from palaestra.runs.store import RunStore
 directory = RunStore(Path(sys.argv[1])).resolve("many").checkpoints
 look = lambda: len(survey(directory).checkpoints)
@@ -56,7 +56,7 @@ def make_run(root: Path, checkpoints: int) -> None:
     import torch
 
     from palaestra.api import train
-    from palaestra.checkpoints.loaded import load_policy
+    from palaestra.checkpoints.loading import load_policy
     from palaestra.checkpoints.manager import CheckpointManager
 
     outcome = train("cartpole", run="many", runs_root=root, total_steps=1)

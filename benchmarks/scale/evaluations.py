@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from palaestra.api import train
-from palaestra.checkpoints.loaded import load_policy
+from palaestra.checkpoints.loading import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cluster.evaluation.client import RayClient
 from palaestra.cluster.evaluation.driver import packed

@@ -61,7 +61,7 @@ PLANTS = (
         "cleanup removes the best",
         (
             "checkpoints/retention.py",
-            "    kept.update(one.epoch for one in from_best(checkpoints)[:1])\n",
+            "    kept.update(one.epoch for one in rank_from_best(checkpoints)[:1])\n",
             "",
         ),
     ),

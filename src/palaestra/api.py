@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palaestra.analysis.report import Analysis
-    from palaestra.checkpoints.loaded import LoadedPolicy
+    from palaestra.checkpoints.loading import LoadedPolicy
     from palaestra.cluster.evaluation.jobs import EvaluationJob
     from palaestra.core.evaluation import SuiteReport
     from palaestra.evaluation.episode_video import EpisodeVideo
@@ -275,7 +275,7 @@ def film(
 
 
 def load_policy(target: str | Path, runs_root: Path | None = None, *, trust_module: bool = False) -> LoadedPolicy:
-    """`load_policy("runs/x:best").act(observation)`; see `palaestra.checkpoints.loaded` for `trust_module`."""
-    from palaestra.checkpoints import loaded
+    """`load_policy("runs/x:best").act(observation)`; see `palaestra.checkpoints.loading` for `trust_module`."""
+    from palaestra.checkpoints import loading
 
-    return loaded.load_policy(target, runs_root, trust_module=trust_module)
+    return loading.load_policy(target, runs_root, trust_module=trust_module)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from palaestra.checkpoints.durable import commit
-from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.files import model_name
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.metrics_logger import Sample
 from palaestra.core.run import RunRequest

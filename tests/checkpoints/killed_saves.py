@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from palaestra.checkpoints.files import is_temporary
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.names import is_temporary
 from palaestra.config.train import CheckpointConfig
 from palaestra.core.checkpoint import Checkpoint
 

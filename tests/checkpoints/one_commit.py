@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from palaestra.checkpoints.durable import commit
-from palaestra.checkpoints.errors import SaveFailed
-from palaestra.checkpoints.reading import survey
+from palaestra.checkpoints.files import SaveFailed
 from palaestra.checkpoints.retention import retain
+from palaestra.checkpoints.selection import survey
 from palaestra.core.checkpoint import Checkpoint
 
 

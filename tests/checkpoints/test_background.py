@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from palaestra.checkpoints.background import BackgroundSaver
-from palaestra.checkpoints.errors import SaveFailed
-from palaestra.checkpoints.filesystem import RealFileSystem
+from palaestra.checkpoints.files import RealFileSystem, SaveFailed
 from palaestra.checkpoints.manager import CheckpointManager
 
 

@@ -5,8 +5,7 @@ import shutil
 import pytest
 
 from palaestra.checkpoints import durable
-from palaestra.checkpoints.errors import SaveFailed
-from palaestra.checkpoints.filesystem import RealFileSystem
+from palaestra.checkpoints.files import RealFileSystem, SaveFailed
 from palaestra.core.errors import DamagedFile, NotFound
 
 PARTS = {
@@ -238,7 +237,7 @@ def test_a_listing_looks_at_every_file_and_its_size(directory, change):
         weights.symlink_to(directory / "elsewhere")
     told = {"shorter": "999 bytes, the sidecar says 1000", "link": "the sidecar says 1000", "gone": "is missing"}
     with pytest.raises(DamagedFile, match=told[change]):
-        durable.described(directory, 1)
+        durable.read_checked(directory, 1)
 
 
 @pytest.mark.parametrize("changes", [4, 5, 6])
@@ -246,17 +245,17 @@ def test_a_sidecar_that_changes_under_each_of_five_looks_is_given_up(describe, c
     looks = []
     described = (describe(1, files={"n": {"size": size}}) for size in range(100))
 
-    def look(checkpoint):
+    def read(checkpoint):
         looks.append(checkpoint.files["n"]["size"])
         if len(looks) <= changes:
             raise DamagedFile("gone in between")
         return "seen"
 
     if changes == 4:
-        assert durable.while_it_stands(lambda: next(described), look)[1] == "seen"
+        assert durable.retry_while_replaced(lambda: next(described), read)[1] == "seen"
     else:
         with pytest.raises(DamagedFile, match="changes faster"):
-            durable.while_it_stands(lambda: next(described), look)
+            durable.retry_while_replaced(lambda: next(described), read)
     assert looks == [0, 1, 2, 3, 4]
 
 

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.files import SaveFailed, is_temporary
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.names import is_temporary
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from palaestra.checkpoints import sidecar
+from palaestra.checkpoints.convert import inspect_file
 from palaestra.checkpoints.durable import read_sidecar
-from palaestra.checkpoints.foreign import inspect_foreign
 from palaestra.core.errors import DamagedFile, RefusedFile
 
 spec = importlib.util.spec_from_file_location("hostile_files", Path(__file__).with_name("hostile_files.py"))
@@ -36,10 +36,10 @@ def look_at_all(folder, fates, figure):
     for name, fate in fates.items():
         before = resource.getrusage(children).ru_utime + time.process_time()
         if fate == "read":
-            assert inspect_foreign(folder / name).tensors
+            assert inspect_file(folder / name).tensors
         else:
             with pytest.raises(DamagedFile) as caught:
-                inspect_foreign(folder / name)
+                inspect_file(folder / name)
             if fate == "refused":
                 assert isinstance(caught.value, RefusedFile), name
                 assert str(caught.value) == MESSAGE

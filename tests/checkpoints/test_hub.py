@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 
 from palaestra.checkpoints.durable import verify
-from palaestra.checkpoints.hub import model_card, packed, upload_to_hub
-from palaestra.checkpoints.loaded import load_policy
+from palaestra.checkpoints.hub import model_card, pack_upload, upload_to_hub
+from palaestra.checkpoints.loading import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.yaml import parse_yaml
@@ -81,7 +81,7 @@ def test_without_the_extra_it_is_named(tmp_path, save, monkeypatch):
 def test_a_dry_run_packs_what_would_be_sent_without_the_extra_and_leaves_nothing(tmp_path, save, monkeypatch):
     save(1, score=-2.5)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with packed(tmp_path, "me/cartpole") as parcel:
+    with pack_upload(tmp_path, "me/cartpole") as parcel:
         assert {path.name: path.stat().st_size for path in parcel.folder.iterdir()} == parcel.files
         assert set(parcel.files) == {"README.md", "model_0001.safetensors", "model_0001.yaml"}
         assert (parcel.folder / "README.md").read_text() == parcel.card
@@ -112,7 +112,7 @@ def test_what_the_card_says_of_loading_is_so(tmp_path, describe):
     config = PolicyConfig(graph="mlp", settings={"hidden": [8]})
     described = describe(3, policy=config.model_dump(), interface=encode_interface(interface))
     CheckpointManager(tmp_path / "run").save(build_policy(config, interface), described)
-    with packed(tmp_path / "run", "me/x") as parcel:
+    with pack_upload(tmp_path / "run", "me/x") as parcel:
         (line,) = [line for line in parcel.card.splitlines() if "load_policy(" in line]
         policy = load_policy(parcel.folder / line.split('"')[1])
     assert policy.act([0.1, 0.2, 0.3, 0.4]) in (0, 1)

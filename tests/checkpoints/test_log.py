@@ -1,12 +1,15 @@
+from __future__ import annotations
+
 import json
+import os
 import tracemalloc
 
 import pytest
 
 from palaestra.checkpoints import log as module
 from palaestra.checkpoints.durable import REAL
-from palaestra.checkpoints.errors import SaveFailed
-from palaestra.checkpoints.log import LOG_NAME, CheckpointLog, LogEntry, entry_of, read_log
+from palaestra.checkpoints.files import RealFileSystem, SaveFailed
+from palaestra.checkpoints.log import COPIED_BYTES, LOG_NAME, CheckpointLog, LogEntry, LogLines, entry_of, read_log
 from palaestra.core.errors import DamagedFile
 
 
@@ -91,8 +94,8 @@ def flags(directory):
 
 def test_a_save_words_what_it_changes_however_long_the_run_has_been(tmp_path, describe, monkeypatch):
     worded = []
-    usual = module._worded
-    monkeypatch.setattr(module, "_worded", lambda entry: worded.append(entry.epoch) or usual(entry))
+    usual = module._encode_entry
+    monkeypatch.setattr(module, "_encode_entry", lambda entry: worded.append(entry.epoch) or usual(entry))
     log = CheckpointLog(tmp_path)
     for epoch in range(1, 200):
         worded.clear()
@@ -172,3 +175,85 @@ def test_an_epoch_that_was_removed_can_be_saved_again(tmp_path, describe):
     log.update([describe(3, total_time=99.0), describe(4, total_time=100.0)])
     assert flags(tmp_path) == [(1, True), (2, True), (3, False), (4, False), (5, True)]
     assert [entry.total_time for entry in read_log(tmp_path)] == [12.5, 12.5, 99.0, 100.0, 12.5]
+
+
+@pytest.fixture
+def lines(tmp_path):
+    return LogLines(tmp_path / "log", b"[\n")
+
+
+def text(directory):
+    return (directory / "log").read_text()
+
+
+def test_lines_stand_between_head_and_tail(tmp_path, lines):
+    lines.write({1: b"one", 2: b"two"}, {1, 2})
+    assert text(tmp_path) == "[\none,\ntwo\n]}\n"
+
+
+def test_changes_of_any_length_come_where_the_line_was_and_new_ones_at_the_end(tmp_path, lines):
+    lines.write({1: b"one", 2: b"two", 3: b"three"}, {1, 2, 3})
+    lines.change({1: b"first of all", 4: b"four", 5: b"five"}, {2, 3, 4, 5})
+    assert text(tmp_path) == "[\nfirst of all,\ntwo,\nthree,\nfour,\nfive\n]}\n"
+    lines.change({2: b"2", 4: b"", 5: b"the fifth"}, {3, 5})
+    lines.change({3: b"THREE", 5: b"V", 6: b"six"}, {6})
+    assert text(tmp_path) == "[\nfirst of all,\n2,\nTHREE,\n,\nV,\nsix\n]}\n"
+
+
+def test_only_what_was_said_to_change_and_what_is_newer_can(lines):
+    lines.write({1: b"one", 3: b"three"}, {3})
+    assert lines.is_editable([3, 4])
+    assert not lines.is_editable([1])
+    assert not lines.is_editable([2])
+
+
+def test_a_file_of_many_pieces_comes_over_whole(tmp_path, lines):
+    long = {epoch: f"{epoch:0100d}".encode() for epoch in range(3 * COPIED_BYTES // 100)}
+    lines.write(long, {1, 2000})
+    lines.change({1: b"one", 2000: b"two thousand"}, ())
+    expected = list((long | {1: b"one", 2000: b"two thousand"}).values())
+    assert (tmp_path / "log").read_bytes() == b"[\n" + b",\n".join(expected) + b"\n]}\n"
+
+
+@pytest.mark.parametrize("by", ["another file", "more text", "nothing"])
+def test_what_somebody_else_wrote_is_not_known(tmp_path, lines, by):
+    assert not lines.are_logged
+    lines.write({1: b"one"}, {1})
+    assert lines.are_logged
+    if by == "another file":
+        (tmp_path / "new").write_text(text(tmp_path))
+        (tmp_path / "new").replace(tmp_path / "log")
+    elif by == "more text":
+        with (tmp_path / "log").open("a") as file:
+            file.write(" ")
+    else:
+        (tmp_path / "log").unlink()
+    assert not lines.are_logged
+
+
+def test_a_file_that_became_shorter_is_a_failed_save_and_stays_as_it_is(tmp_path, lines):
+    lines.write({1: b"one", 2: b"two"}, {2})
+    os.truncate(tmp_path / "log", 4)
+    with pytest.raises(SaveFailed, match="became shorter"):
+        lines.change({2: b"TWO"}, ())
+    assert text(tmp_path) == "[\non"
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+def test_after_a_failed_write_nothing_is_known(tmp_path):
+    class Full(RealFileSystem):
+        is_full = False
+
+        def write_temporary(self, path, data):
+            if self.is_full:
+                raise OSError(28, "No space left on device")
+            super().write_temporary(path, data)
+
+    disk = Full()
+    lines = LogLines(tmp_path / "log", b"[\n", disk)
+    lines.write({1: b"one"}, {1})
+    disk.is_full = True
+    with pytest.raises(SaveFailed):
+        lines.change({1: b"ONE"}, {1})
+    assert not lines.are_logged
+    assert text(tmp_path) == "[\none\n]}\n"

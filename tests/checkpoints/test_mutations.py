@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from palaestra.checkpoints import durable
-from palaestra.checkpoints.reading import open_latest
+from palaestra.checkpoints.selection import open_latest
 
 PARTS = {
     epoch: {

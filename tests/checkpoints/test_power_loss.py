@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import pytest
 
 from palaestra.checkpoints import durable
-from palaestra.checkpoints.filesystem import RealFileSystem
+from palaestra.checkpoints.files import RealFileSystem
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.reading import open_latest, survey
 from palaestra.checkpoints.retention import retain
+from palaestra.checkpoints.selection import open_latest, survey
 from palaestra.config.train import CheckpointConfig
 from palaestra.core.errors import DamagedFile
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from palaestra.checkpoints import durable
-from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.files import SaveFailed
 from palaestra.checkpoints.log import read_log
 from palaestra.checkpoints.store import CheckpointStore
 from palaestra.core.errors import DamagedFile, NotFound, UsageError

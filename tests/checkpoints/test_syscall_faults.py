@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from palaestra.checkpoints.durable import commit, committed_epochs, verify
-from palaestra.checkpoints.names import is_temporary
-from palaestra.checkpoints.reading import open_latest, survey
+from palaestra.checkpoints.files import is_temporary
+from palaestra.checkpoints.selection import open_latest, survey
 
 SCRIPT = Path(__file__).with_name("one_commit.py")
 spec = importlib.util.spec_from_file_location("one_commit", SCRIPT)

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from palaestra.checkpoints.loaded import load_policy
+from palaestra.checkpoints.loading import load_policy
 from palaestra.config.env import EnvConfig
 from palaestra.core.spaces import FeatureSpec
 from palaestra.envs.spaces import interface_of

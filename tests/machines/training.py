@@ -7,8 +7,8 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from palaestra.checkpoints.files import model_name
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.names import model_name
 from palaestra.runs.journal import read_journal
 from palaestra.runs.store import RunStore
 from tests.machines.machines import MachineError, wait_until

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from palaestra.checkpoints.files import is_temporary, model_name
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.names import is_temporary, model_name
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record

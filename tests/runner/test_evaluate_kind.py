@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.checkpoints.names import sidecar_name
+from palaestra.checkpoints.files import sidecar_name
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.core.run import RunRequest
 from palaestra.core.worker_kind import RequestRefused, Resources

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from palaestra.algorithms.group import ALONE, Group
-from palaestra.checkpoints.loaded import load_policy
+from palaestra.checkpoints.loading import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NotFound, UsageError

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from palaestra.algorithms.group import Group
-from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.files import SaveFailed
 from palaestra.checkpoints.log import read_log
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.core.gc_tuning import collect_rarely

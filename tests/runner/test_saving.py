@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 
-from palaestra.checkpoints.filesystem import RealFileSystem
+from palaestra.checkpoints.files import RealFileSystem
 from palaestra.checkpoints.log import read_log
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.runner.saving import DEGRADED_AFTER, RETRY_SECONDS, FollowerSaver, Saver

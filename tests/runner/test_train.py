@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import palaestra
-from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.files import SaveFailed
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cli.main import main
 from palaestra.core.errors import NonFinite, NotFound, RunFailed, UsageError

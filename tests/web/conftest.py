@@ -16,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from palaestra.checkpoints.durable import commit
-from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.files import model_name
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.run import RunRequest
 from palaestra.core.spaces import DiscreteSpec, EnvInterface, encode_interface

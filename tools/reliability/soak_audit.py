@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.durable import committed_epochs, verify
-from palaestra.checkpoints.names import sidecar_name
+from palaestra.checkpoints.files import sidecar_name
 from palaestra.core.errors import DamagedFile, NotFound, PalaestraError
 from palaestra.evaluation.summary import read_batches
 from palaestra.runs.metrics.reader import MetricsReader

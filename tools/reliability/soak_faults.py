@@ -12,7 +12,7 @@ import psutil
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect as open_socket
 
-from palaestra.checkpoints.names import epoch_of_data
+from palaestra.checkpoints.files import epoch_of_data
 from palaestra.client.daemon_address import read_daemon_address, token_file
 from palaestra.daemon.monitor_handle import read_monitor_record
 from palaestra.daemon.process_tree import send_signal

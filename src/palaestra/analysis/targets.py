@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.analysis.evaluations import evaluated_epochs
-from palaestra.checkpoints.reading import survey
-from palaestra.checkpoints.selection import epoch_of_path, from_best
+from palaestra.checkpoints.selection import epoch_of_path, rank_from_best, survey
 from palaestra.checkpoints.targets import FILE_ENDINGS, Target, find_target
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs.directory import RunDirectory
@@ -20,7 +19,7 @@ from palaestra.runs.status import read_record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from palaestra.checkpoints.reading import Survey
+    from palaestra.checkpoints.selection import Survey
     from palaestra.core.checkpoint import Checkpoint
 
 SEED = "seed"  # the key that may differ within a group
@@ -85,7 +84,7 @@ def _find_target(target: str, runs_root: Path | None) -> AnalysisTarget:
 def _choose(selector: str, seen: Survey, evaluated: list[int], found: Target) -> int | None:
     """Without a selector: the best epoch, else the last evaluated one, else the last."""
     saved = [one.epoch for one in seen.checkpoints]
-    ranked = [one.epoch for one in from_best(seen.checkpoints)]
+    ranked = [one.epoch for one in rank_from_best(seen.checkpoints)]
     match selector:
         case "":
             return next(iter([*ranked[:1], *evaluated[-1:], *saved[-1:]]), None)

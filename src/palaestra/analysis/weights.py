@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.loaded import policy_from
-from palaestra.checkpoints.reading import open_checkpoint
+from palaestra.checkpoints.loading import load_opened_policy
+from palaestra.checkpoints.selection import open_checkpoint
 from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.policies.diagnostics import layer_weights, weight_statistics
 
@@ -38,7 +38,7 @@ def weigh(target: AnalysisTarget) -> PolicyWeights:
     """Errors of a checkpoint that does not verify, or names a module of a stranger, are the caller's."""
     assert target.epoch is not None, "there is a checkpoint"
     opened = open_checkpoint(target.found.directory, target.epoch)
-    agent = policy_from(opened, trust_module=target.found.is_own).policy
+    agent = load_opened_policy(opened, trust_module=target.found.is_own).policy
     figures = weight_statistics(agent)
     layers = []
     for name, weight in layer_weights(agent):

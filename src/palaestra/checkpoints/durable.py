@@ -12,20 +12,26 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from palaestra.checkpoints import sidecar as sidecar_text
-from palaestra.checkpoints.errors import SaveFailed
-from palaestra.checkpoints.filesystem import FileSystem, RealFileSystem
-from palaestra.checkpoints.names import epoch_of_data, epoch_of_sidecar, sidecar_name, temporary_name
-from palaestra.checkpoints.regular_file import read_regular_file
+from palaestra.checkpoints.files import (
+    FileSystem,
+    RealFileSystem,
+    SaveFailed,
+    epoch_of_data,
+    epoch_of_sidecar,
+    read_regular_file,
+    sidecar_name,
+    temporary_name,
+)
 from palaestra.core.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from palaestra.checkpoints.filesystem import Content
+    from palaestra.checkpoints.files import Content
     from palaestra.core.checkpoint import Checkpoint
 
-Seen = TypeVar("Seen")
+Found = TypeVar("Found")
 
 REAL = RealFileSystem()
 READ_ATTEMPTS = 5  # a sidecar may be replaced while its files are read; then they are read again
@@ -93,21 +99,23 @@ def verify(directory: Path, epoch: int) -> tuple[Checkpoint, dict[str, bytes]]:
 
     `NotFound` when there is no such checkpoint, `DamagedFile` (with the file and what is wrong) when it does not hold.
     """
-    return while_it_stands(
+    return retry_while_replaced(
         partial(read_sidecar, directory, epoch),
         lambda checkpoint: {name: _verified_bytes(directory, name, checkpoint) for name in checkpoint.files},
     )
 
 
-def while_it_stands(read: Callable[[], Checkpoint], look: Callable[[Checkpoint], Seen]) -> tuple[Checkpoint, Seen]:
-    """What is seen of the files that a sidecar names.
+def retry_while_replaced(
+    read: Callable[[], Checkpoint], inspect: Callable[[Checkpoint], Found]
+) -> tuple[Checkpoint, Found]:
+    """The sidecar and what `inspect` finds in its files.
 
-    It may be replaced in between (a trainer state was dropped). What is missing then is no damage: we look anew.
+    Another process may replace the sidecar in between (a trainer state was dropped): then both are read again.
     """
     checkpoint = read()
     for _ in range(READ_ATTEMPTS):
         try:
-            return checkpoint, look(checkpoint)
+            return checkpoint, inspect(checkpoint)
         except DamagedFile:
             again = read()
             if again.files == checkpoint.files:
@@ -129,9 +137,9 @@ def read_sidecar(directory: Path, epoch: int) -> Checkpoint:
     return checkpoint
 
 
-def described(directory: Path, epoch: int) -> Checkpoint:
+def read_checked(directory: Path, epoch: int) -> Checkpoint:
     """The cheap half of `verify`, for listings: every file is there with its size; raises the same."""
-    return while_it_stands(partial(read_sidecar, directory, epoch), partial(check_sizes, directory))[0]
+    return retry_while_replaced(partial(read_sidecar, directory, epoch), partial(check_sizes, directory))[0]
 
 
 def check_sizes(directory: Path, checkpoint: Checkpoint) -> None:

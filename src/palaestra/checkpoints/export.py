@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from palaestra.checkpoints.durable import replace_file
-from palaestra.checkpoints.loaded import load_policy
-from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.files import model_name
+from palaestra.checkpoints.loading import load_policy
 from palaestra.checkpoints.targets import find_target
 from palaestra.checkpoints.weights import weights_from_bytes
 from palaestra.core.errors import MissingExtra, RunFailed, UsageError

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.durable import commit
+from palaestra.checkpoints.files import model_name, sidecar_name
 from palaestra.checkpoints.hub_client import check_repo_id, first_line, hub_client, refusals
-from palaestra.checkpoints.names import model_name, sidecar_name
 from palaestra.checkpoints.targets import find_target
 from palaestra.core.errors import RunFailed
 
@@ -24,7 +24,7 @@ CARD = "README.md"
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Upload:
     """What is sent: a folder, and what is in it."""
 
     repo_id: str
@@ -40,7 +40,7 @@ def upload_to_hub(
     """Send weights, sidecar and card to `OWNER/NAME`; the trainer state stays at home. Returns the address."""
     check_repo_id(repo_id)
     hub = hub_client("Uploading to the hub")
-    with packed(target, repo_id, runs_root) as parcel:
+    with pack_upload(target, repo_id, runs_root) as parcel:
         message = f"Epoch {parcel.checkpoint.epoch} of {parcel.checkpoint.run_name}"
         try:
             api = hub.HfApi(token=token)
@@ -55,7 +55,7 @@ def upload_to_hub(
 
 
 @contextmanager
-def packed(target: str | Path, repo_id: str, runs_root: Path | None = None) -> Iterator[Parcel]:
+def pack_upload(target: str | Path, repo_id: str, runs_root: Path | None = None) -> Iterator[Upload]:
     """The folder as it would be sent, for as long as the block lasts. Nothing leaves this machine."""
     check_repo_id(repo_id)
     opened = find_target(target, runs_root).open()
@@ -67,7 +67,7 @@ def packed(target: str | Path, repo_id: str, runs_root: Path | None = None) -> I
         card = model_card(sent, repo_id)
         (folder / CARD).write_text(card, encoding="utf-8")
         files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-        yield Parcel(repo_id, sent, folder, files, card)
+        yield Upload(repo_id, sent, folder, files, card)
 
 
 def model_card(checkpoint: Checkpoint, repo_id: str) -> str:

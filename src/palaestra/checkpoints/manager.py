@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from palaestra.checkpoints import agents
-    from palaestra.checkpoints.filesystem import FileSystem
-    from palaestra.checkpoints.loaded import LoadedPolicy
+    from palaestra.checkpoints import loading
+    from palaestra.checkpoints.files import FileSystem
+    from palaestra.checkpoints.loading import LoadedPolicy
     from palaestra.config.train import CheckpointConfig
 else:
-    agents = lazy_import("palaestra.checkpoints.agents")
+    loading = lazy_import("palaestra.checkpoints.loading")
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class CheckpointManager(CheckpointStore):
         super().__init__(checkpoint_folder(run_dir), config, fs)
         self._began_at = time.monotonic()
         self._saved_agent: nn.Module | None = None
-        self._has_said_missing = False
+        self._has_warned_missing = False
 
     def save_agent(self, agent: Any, epoch: int, metadata: Mapping[str, Any] | None = None) -> Checkpoint:
         """Save a torch module, or an agent of ours, as epoch `epoch`; it is on the disk when this returns.
@@ -59,7 +59,7 @@ class CheckpointManager(CheckpointStore):
         `metadata` may set any field of the sidecar (score, avg_reward, agent_step, env, seed, …); further numbers are
         kept among its metrics. Weights with NaN are refused.
         """
-        described = agents.describe_agent(agent)
+        described = loading.describe_agent(agent)
         run = self.directory.resolve().parent.name
         checkpoint = Checkpoint(
             epoch=_checked_epoch(epoch),
@@ -89,15 +89,15 @@ class CheckpointManager(CheckpointStore):
         `into` is the module to fill, or a class or function that makes one. Without `into` a copy of the module that
         this manager saved is filled. `trust_module` is that of `palaestra.load_policy`.
         """
-        self._say_if_missing()
+        self._warn_if_missing()
         if not isinstance(selector, Path) and not durable.committed_epochs(self.directory):
             return None
         opened = self.open(selector)
-        if into is None and not agents.is_module_checkpoint(opened):
-            return agents.agent_from(opened, self.directory, trust_module=trust_module)
+        if into is None and not loading.is_module_checkpoint(opened):
+            return loading.load_opened_agent(opened, self.directory, trust_module=trust_module)
         if into is None and self._saved_agent is not None:
-            into = agents.copy_of(self._saved_agent, opened)
-        return agents.module_from(opened, into)
+            into = loading.copy_of(self._saved_agent, opened)
+        return loading.load_opened_module(opened, into)
 
     def save_trainer_state(self, optimizer: Any, epoch: int, agent_step: int) -> Checkpoint:
         """Save what is needed to go on from an epoch whose agent is saved: the optimizer's state and the step."""
@@ -118,18 +118,18 @@ class CheckpointManager(CheckpointStore):
 
         `latest` is the newest epoch that has one. None when there is none.
         """
-        self._say_if_missing()
+        self._warn_if_missing()
         return super().load_trainer_state(selector)
 
     def list_all_checkpoints(self) -> list[Checkpoint]:
         """From the oldest to the newest; `survey` also tells which were refused."""
-        self._say_if_missing()
+        self._warn_if_missing()
         return super().list_all_checkpoints()
 
-    def _say_if_missing(self) -> None:
+    def _warn_if_missing(self) -> None:
         """A misspelt path looks like a run without checkpoints, so it is named."""
-        if not self.directory.exists() and not self._has_said_missing:
-            self._has_said_missing = True
+        if not self.directory.exists() and not self._has_warned_missing:
+            self._has_warned_missing = True
             logger.warning("%s does not exist (yet): there are no checkpoints.", self.directory)
 
 

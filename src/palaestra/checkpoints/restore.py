@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from palaestra.policies.agent import Agent
 
 # For what is derived and not saved, such as tables: of our own components, and of a class of the user's own.
-SPARE_BYTES = 1 << 20
-OWN_SPARE_BYTES = 48 << 20
-SPARE_TENSORS = 1_000
+MARGIN_BYTES = 1 << 20
+OWN_MARGIN_BYTES = 48 << 20
+MARGIN_TENSORS = 1_000
 DTYPES = {
     torch.bool: "BOOL",
     torch.uint8: "U8",
@@ -58,7 +58,7 @@ FACTORIES = {
 UNBUILDABLE = (RuntimeError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """More was asked for than the weights hold."""
 
 
@@ -70,12 +70,12 @@ def restore_agent(config: PolicyConfig, interface: EnvInterface, data: bytes, so
     found = read_header(data, len(data), source)
     is_ours = is_graph(config)
     shapes = {info.shape for info in found.values()} if is_ours else None
-    most_bytes = len(data) + (SPARE_BYTES if is_ours else OWN_SPARE_BYTES)
+    most_bytes = len(data) + (MARGIN_BYTES if is_ours else OWN_MARGIN_BYTES)
     try:
-        with _bounded(len(data) + most_bytes, 2 * len(found) + SPARE_TENSORS, shapes), BoundedFactories(most_bytes):
+        with _bounded(len(data) + most_bytes, 2 * len(found) + MARGIN_TENSORS, shapes), BoundedFactories(most_bytes):
             agent = build_policy(config, interface)
             agent.initial_memory(1)
-    except TooLarge as error:
+    except TooLargeError as error:
         raise DamagedFile(
             f"{source}: its weights ({len(data):,} bytes) do not fit the policy: {error}.",
             "Are sidecar and weights of the same checkpoint?",
@@ -142,7 +142,7 @@ class BoundedFactories(TorchFunctionMode):
         if func in FACTORIES:
             sizes = given.get("size", args[FACTORIES[func] :])
             if _count(sizes) * _number_bytes(given.get("dtype")) > self._most_bytes:
-                raise TooLarge(f"it asks for a tensor of more than {self._most_bytes:,} bytes")
+                raise TooLargeError(f"it asks for a tensor of more than {self._most_bytes:,} bytes")
         return func(*args, **given)
 
 
@@ -171,14 +171,16 @@ def _bounded(bytes_left: int, tensors_left: int, shapes: set[tuple[int, ...]] | 
         bytes_left -= tensor.nbytes
         tensors_left -= 1
         if bytes_left < 0 or tensors_left < 0:
-            raise TooLarge(f"it has more of them, at '{name}'")
+            raise TooLargeError(f"it has more of them, at '{name}'")
 
     def check(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         count(module, name, parameter)
         if shapes is None or parameter is None or threading.get_ident() != thread:
             return
         if tuple(parameter.shape) not in shapes:
-            raise TooLarge(f"none there has the shape {list(parameter.shape)} of a {type(module).__name__}'s {name}")
+            raise TooLargeError(
+                f"none there has the shape {list(parameter.shape)} of a {type(module).__name__}'s {name}"
+            )
 
     hooks = (register_module_parameter_registration_hook(check), register_module_buffer_registration_hook(count))
     try:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from palaestra.checkpoints.durable import REAL, rewrite_sidecar, uncommit, uncommitted_files
-from palaestra.checkpoints.locks import unused
-from palaestra.checkpoints.names import epoch_of_data, model_name, owner_is_dead, trainer_state_name
-from palaestra.checkpoints.selection import from_best
+from palaestra.checkpoints.files import SaveFailed, epoch_of_data, model_name, owner_is_dead, trainer_state_name
+from palaestra.checkpoints.selection import rank_from_best
+from palaestra.core.errors import DamagedFile, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from palaestra.checkpoints.filesystem import FileSystem
+    from palaestra.checkpoints.files import FileSystem
     from palaestra.core.checkpoint import Checkpoint
 
 
@@ -24,11 +28,11 @@ class Removed:
     trainer_states: tuple[int, ...] = ()  # epochs that were kept, without the means to continue from them
 
 
-def superfluous(checkpoints: Sequence[Checkpoint], keep: int) -> list[Checkpoint]:
+def to_remove(checkpoints: Sequence[Checkpoint], keep: int) -> list[Checkpoint]:
     """All but the newest `keep` (at least one), and never the best by score."""
     by_epoch = sorted(checkpoints, key=lambda one: one.epoch)
     kept = {one.epoch for one in by_epoch[-max(keep, 1) :]}
-    kept.update(one.epoch for one in from_best(checkpoints)[:1])
+    kept.update(one.epoch for one in rank_from_best(checkpoints)[:1])
     return [one for one in by_epoch if one.epoch not in kept]
 
 
@@ -36,7 +40,7 @@ def retain(
     directory: Path, checkpoints: Sequence[Checkpoint], keep: int, keep_trainer_states: int, fs: FileSystem = REAL
 ) -> Removed:
     """Remove what is superfluous and nobody uses. `checkpoints` are those that verify; the caller holds `changing`."""
-    removed = [one.epoch for one in superfluous(checkpoints, keep) if _remove_unused(directory, one, fs)]
+    removed = [one.epoch for one in to_remove(checkpoints, keep) if _remove_unused(directory, one, fs)]
     left = sorted((one for one in checkpoints if one.epoch not in removed), key=lambda one: one.epoch)
     with_state = [one for one in left if trainer_state_name(one.epoch) in one.files]
     dropped = with_state[: -max(keep_trainer_states, 1)]
@@ -65,7 +69,7 @@ def _epoch_of(path: Path) -> int:
 
 
 def _remove_unused(directory: Path, checkpoint: Checkpoint, fs: FileSystem) -> bool:
-    with unused(directory, checkpoint.epoch) as is_free:
+    with remove_if_unused(directory, checkpoint.epoch) as is_free:
         if is_free:
             uncommit(directory, checkpoint.epoch, fs)
             for name in checkpoint.files:
@@ -78,3 +82,78 @@ def _drop_trainer_state(directory: Path, checkpoint: Checkpoint, fs: FileSystem)
     only_weights = {model_name(checkpoint.epoch): checkpoint.files[model_name(checkpoint.epoch)]}
     rewrite_sidecar(directory, replace(checkpoint, files=only_weights), fs)
     fs.unlink(directory / name)
+
+
+CHANGE_TIMEOUT_SECONDS = 60.0
+POLL_SECONDS = 0.005
+
+
+@contextmanager
+def exclusive_change(directory: Path, timeout_seconds: float = CHANGE_TIMEOUT_SECONDS) -> Iterator[None]:
+    """One writer at a time: the trainer that saves, the evaluation that writes a score, the retention."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise SaveFailed(f"{directory} cannot be opened: {error.strerror}.") from error
+    try:
+        give_up_at = time.monotonic() + timeout_seconds
+        while not _try_lock(descriptor, fcntl.LOCK_EX):
+            if time.monotonic() > give_up_at:
+                raise SaveFailed(f"{directory} has been locked by another process for {timeout_seconds:g} s.")
+            time.sleep(POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def in_use(directory: Path, epoch: int) -> Iterator[None]:
+    """While this is held, by any process, retention leaves the checkpoint alone."""
+    path = directory / model_name(epoch)
+    descriptor = _open_if_there(path)
+    if descriptor is None:
+        raise NotFound(f"There is no checkpoint of epoch {epoch} in {directory}.")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if not _is_unchanged(path, descriptor):
+            raise NotFound(f"The checkpoint of epoch {epoch} in {directory} was removed just now.")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def remove_if_unused(directory: Path, epoch: int) -> Iterator[bool]:
+    """True, and nobody may begin to use it, unless somebody does already."""
+    descriptor = _open_if_there(directory / model_name(epoch))
+    if descriptor is None:
+        yield True
+        return
+    try:
+        yield _try_lock(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+def _open_if_there(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedFile(f"{path} cannot be opened: {error.strerror}.") from error
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_unchanged(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False

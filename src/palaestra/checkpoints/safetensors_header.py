@@ -29,18 +29,18 @@ class TensorInfo:
     shape: tuple[int, ...]
 
 
-def looks_like_safetensors(beginning: bytes, file_bytes: int) -> bool:
-    length = int.from_bytes(beginning[:LENGTH_BYTES], "little")
-    return beginning[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{" and LENGTH_BYTES + length <= file_bytes
+def looks_like_safetensors(first_bytes: bytes, file_bytes: int) -> bool:
+    length = int.from_bytes(first_bytes[:LENGTH_BYTES], "little")
+    return first_bytes[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{" and LENGTH_BYTES + length <= file_bytes
 
 
-def read_header(beginning: bytes, file_bytes: int, source: str) -> dict[str, TensorInfo]:
+def read_header(first_bytes: bytes, file_bytes: int, source: str) -> dict[str, TensorInfo]:
     """`beginning` holds at least the header of a file of `file_bytes`; its tensors must tile the rest exactly."""
-    length = int.from_bytes(beginning[:LENGTH_BYTES], "little")
-    if len(beginning) < LENGTH_BYTES or length > MAX_HEADER_BYTES or LENGTH_BYTES + length > len(beginning):
+    length = int.from_bytes(first_bytes[:LENGTH_BYTES], "little")
+    if len(first_bytes) < LENGTH_BYTES or length > MAX_HEADER_BYTES or LENGTH_BYTES + length > len(first_bytes):
         raise DamagedFile(f"{source}: not safetensors, or its header has more than {MAX_HEADER_BYTES} bytes.")
     try:
-        header = json.loads(beginning[LENGTH_BYTES : LENGTH_BYTES + length], object_pairs_hook=_without_doubles)
+        header = json.loads(first_bytes[LENGTH_BYTES : LENGTH_BYTES + length], object_pairs_hook=_without_doubles)
         header.pop("__metadata__", None)
         if len(header) > MAX_TENSORS:
             raise DamagedFile(f"{source}: names {len(header)} tensors; at most {MAX_TENSORS} are read.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml.error import YAMLError
 
-from palaestra.checkpoints.names import model_name, trainer_state_name
+from palaestra.checkpoints.files import model_name, trainer_state_name
 from palaestra.config.yaml import dump_yaml, parse_yaml
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
@@ -149,7 +149,7 @@ def _is_settings(value: Any) -> bool:
     return type(value) is dict and all(map(_is_text, value))
 
 
-def _holds(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _contains(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: _is_settings(value) and all(is_right(item) for item in value.values())
 
 
@@ -177,8 +177,8 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "score": _is_finite_or_none,
     "avg_reward": _is_finite_or_none,
     "seed": _is_count,
-    "metrics": _holds(_is_number),
-    "versions": _holds(_is_text),
+    "metrics": _contains(_is_number),
+    "versions": _contains(_is_text),
     "git_commit": _is_text,
-    "files": _holds(_is_file_entry),
+    "files": _contains(_is_file_entry),
 }

@@ -13,11 +13,10 @@ from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints import durable, reading, retention, selection
-from palaestra.checkpoints.errors import SaveFailed
-from palaestra.checkpoints.locks import changing, in_use
+from palaestra.checkpoints import durable, retention, selection
+from palaestra.checkpoints.files import SaveFailed, model_name, temporary_name, trainer_state_name
 from palaestra.checkpoints.log import CheckpointLog
-from palaestra.checkpoints.names import model_name, temporary_name, trainer_state_name
+from palaestra.checkpoints.retention import exclusive_change, in_use
 from palaestra.checkpoints.sidecar import digest
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
     from palaestra.checkpoints import torch_file
     from palaestra.checkpoints import weights as weight_files
-    from palaestra.checkpoints.filesystem import FileSystem
-    from palaestra.checkpoints.reading import OpenedCheckpoint, Survey
+    from palaestra.checkpoints.files import FileSystem
+    from palaestra.checkpoints.selection import OpenedCheckpoint, Survey
     from palaestra.config.train import CheckpointConfig
 
     Arrays = Mapping[str, NDArray[Any]]  # of a policy's state_dict
@@ -106,16 +105,16 @@ class CheckpointStore:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SaveFailed(f"{self.directory} cannot be made: {error.strerror}.") from error
-        with changing(self.directory):
+        with exclusive_change(self.directory):
             saved = self._describe_again(checkpoint, parts) or durable.commit(
                 self.directory, checkpoint.epoch, parts, checkpoint, self._fs
             )
-            self._tidy()
+            self._clean_up()
         return saved
 
     def open(self, selector: str | int | Path = "latest") -> OpenedCheckpoint:
         """The verified bytes of a checkpoint, and which ones were refused on the way to it."""
-        return reading.open_checkpoint(self.directory, selector)
+        return selection.open_checkpoint(self.directory, selector)
 
     def load_weights(self, selector: str | int | Path = "latest") -> tuple[dict[str, Tensor], Checkpoint]:
         opened = self.open(selector)
@@ -124,7 +123,7 @@ class CheckpointStore:
     def add_trainer_state(self, epoch: int, trainer_state: Mapping[str, Any], **changes: Any) -> Checkpoint:
         """Add the state to an epoch that is saved already, or replace the one it has; `changes` go to the sidecar."""
         data = weight_files.trainer_state_to_bytes(trainer_state)
-        with changing(self.directory):
+        with exclusive_change(self.directory):
             checkpoint, _ = durable.verify(self.directory, epoch)
             return self._write_trainer_state(replace(checkpoint, **changes), data)
 
@@ -176,9 +175,9 @@ class CheckpointStore:
         if not found.checkpoints:
             return None
         selection.check_metric(metric, found.checkpoints)
-        if not selection.from_best(found.checkpoints, metric):
+        if not selection.rank_from_best(found.checkpoints, metric):
             return None
-        opened = reading.open_best(self.directory, metric)
+        opened = selection.open_best(self.directory, metric)
         return opened.checkpoint if opened else None
 
     def find_checkpoints_by_score(self, min_score: float) -> list[Checkpoint]:
@@ -190,7 +189,7 @@ class CheckpointStore:
         return list(self.survey().checkpoints)
 
     def survey(self) -> Survey:
-        return reading.survey(self.directory)
+        return selection.survey(self.directory)
 
     def in_use(self, epoch: int) -> AbstractContextManager[None]:
         """Hold on to a checkpoint: no retention, in whatever process, removes it meanwhile."""
@@ -207,7 +206,7 @@ class CheckpointStore:
             value = changes.get(name)
             if value is not None and not isfinite(value):
                 raise UsageError(f"{name}={value} is no judgement.", "Leave it out, or give None.")
-        with changing(self.directory):
+        with exclusive_change(self.directory):
             before = durable.read_sidecar(self.directory, epoch)
             if "metrics" in changes:
                 changes["metrics"] = {**before.metrics, **changes["metrics"]}
@@ -218,7 +217,7 @@ class CheckpointStore:
         return durable.uncommitted_files(self.directory)
 
     def retain(self, keep: int, keep_trainer_states: int) -> retention.Removed:
-        with changing(self.directory):
+        with exclusive_change(self.directory):
             found = self.survey().checkpoints
             removed = retention.retain(self.directory, found, keep, keep_trainer_states, self._fs)
             left = [one for one in found if one.epoch not in removed.epochs]
@@ -259,7 +258,7 @@ class CheckpointStore:
         files = {**checkpoint.files, name: digest(data)}
         return durable.rewrite_sidecar(self.directory, replace(checkpoint, files=files), self._fs)
 
-    def _tidy(self) -> None:
+    def _clean_up(self) -> None:
         """Retention and log after a save that stands already: their failure is named and tried again next time."""
         try:
             found = self.survey().checkpoints

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.foreign import inspect_foreign
-from palaestra.checkpoints.hub_download import PREFIX, fetch_from_hub
-from palaestra.checkpoints.reading import open_checkpoint
-from palaestra.checkpoints.selection import parse_selector
+from palaestra.checkpoints.convert import inspect_file
+from palaestra.checkpoints.hub_client import PREFIX, fetch_from_hub
+from palaestra.checkpoints.selection import open_checkpoint, parse_selector
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.core.run import UPLOADED
 from palaestra.runs.directory import RunDirectory
@@ -17,7 +16,7 @@ from palaestra.runs.status import read_written_record
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:
-    from palaestra.checkpoints.reading import OpenedCheckpoint
+    from palaestra.checkpoints.selection import OpenedCheckpoint
 
 FILE_ENDINGS = (".yaml", ".safetensors")
 
@@ -60,8 +59,8 @@ def _file_target(path: Path, store: RunStore) -> Target:
 
 
 def _refused_file(path: Path) -> DamagedFile:
-    """Pickles are refused by `inspect_foreign` itself; other files hold weights, but nobody says of what."""
-    kind = inspect_foreign(path).kind
+    """Pickles are refused by `inspect_file` itself; other files hold weights, but nobody says of what."""
+    kind = inspect_file(path).kind
     return DamagedFile(
         f"{path} holds weights ({kind}), but nothing says which policy and environment they belong to.",
         "Give a checkpoint of a run, such as my-run:best; 'palaestra convert' makes plain weights of this file.",

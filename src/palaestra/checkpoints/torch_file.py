@@ -62,7 +62,7 @@ def trainer_state_to_bytes(state: Mapping[str, Any]) -> bytes:
     pickled = TensorPickle()
     try:
         pickled.add(dict(state))
-    except NotPlain as refusal:
+    except UnsupportedType as refusal:
         where = "".join(f"[{part!r}]" for part in reversed(refusal.path))
         raise UsageError(f"trainer_state{where} {refusal.reason}") from refusal
     stream = BytesIO()
@@ -79,7 +79,7 @@ def _put(file: zipfile.ZipFile, name: str, data: bytes) -> None:
     file.writestr(zipfile.ZipInfo(f"archive/{name}", WRITTEN_AT), data)
 
 
-class NotPlain(Exception):
+class UnsupportedType(Exception):
     """Of a value somewhere inside; `path` grows on the way out, innermost first."""
 
     def __init__(self, reason: str) -> None:
@@ -104,7 +104,7 @@ class TensorPickle:
     def add(self, value: Any, depth: int = 0) -> None:
         kind, parts = type(value), self._parts
         if depth > MAX_DEPTH:
-            raise NotPlain(f"is nested deeper than {MAX_DEPTH} levels (or contains itself).")
+            raise UnsupportedType(f"is nested deeper than {MAX_DEPTH} levels (or contains itself).")
         if kind is dict:
             parts += (EMPTY_DICT, MARK)
             self._add_items(value, chain.from_iterable(value.items()), depth + 1)
@@ -122,7 +122,7 @@ class TensorPickle:
         elif kind in SCALARS:
             parts.append(SCALARS[kind](value))
         else:
-            raise NotPlain(f"is a {kind.__module__}.{kind.__qualname__}; {WHAT_IT_HOLDS}")
+            raise UnsupportedType(f"is a {kind.__module__}.{kind.__qualname__}; {WHAT_IT_HOLDS}")
 
     def _add_items(self, container: Any, items: Iterable[Any], depth: int) -> None:
         """A crowd of environments has tens of thousands of scalars, so these are written without a further call."""
@@ -135,18 +135,18 @@ class TensorPickle:
                     write(scalar(item))
                 else:
                     self.add(item, depth)
-        except NotPlain as refusal:
+        except UnsupportedType as refusal:
             refusal.path.append(list(container)[number // 2] if type(container) is dict else number)
             raise
 
     def _add_array(self, array: NDArray[Any]) -> None:
         dtype = array.dtype.name
         if dtype not in STORAGES or not array.dtype.isnative:
-            raise NotPlain(f"is an array of {array.dtype}, which is no tensor's.")
+            raise UnsupportedType(f"is an array of {array.dtype}, which is no tensor's.")
         storage = _storage(dtype, str(len(self.records)), array.size)
         self.records.append(array.tobytes())
         strides = np.empty(array.shape, np.uint8).strides  # of single bytes, so in numbers
-        sizes = (_whole(0), _wholes(array.shape), _wholes(strides))
+        sizes = (_whole(0), _integers(array.shape), _integers(strides))
         self._parts += (REBUILD, MARK, storage, *sizes, FALSE, NO_HOOKS, TUPLE, REDUCE)
 
 
@@ -169,7 +169,7 @@ def _whole(number: int) -> bytes:
     return b"\x8a" + bytes((size,)) + number.to_bytes(size, "little", signed=True)
 
 
-def _wholes(numbers: tuple[int, ...]) -> bytes:
+def _integers(numbers: tuple[int, ...]) -> bytes:
     return b"".join([MARK, *map(_whole, numbers), TUPLE])
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.convert import convert_foreign
+from palaestra.checkpoints.convert import convert_file
 from palaestra.checkpoints.durable import committed_epochs, verify
-from palaestra.checkpoints.reading import Survey, survey
+from palaestra.checkpoints.selection import Survey, survey
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.candidates import run_names, run_selectors
 from palaestra.cli.command import Command, Group
@@ -183,16 +183,16 @@ def add_upload_arguments(parser: Parser) -> None:
 
 
 def run_upload(arguments: Namespace) -> int:
-    from palaestra.checkpoints.hub import packed, upload_to_hub
+    from palaestra.checkpoints.hub import upload_to_hub
 
     if arguments.dry_run:
-        with packed(arguments.target, arguments.repo_id) as parcel:
+        with pack_upload(arguments.target, arguments.repo_id) as upload:
             if arguments.json:
-                print_json({"repo_id": parcel.repo_id, "files": parcel.files, "card": parcel.card, "sent": False})
+                print_json({"repo_id": upload.repo_id, "files": upload.files, "card": upload.card, "sent": False})
                 return 0
-            for name, size in parcel.files.items():
+            for name, size in upload.files.items():
                 note(f"{name}: {size} bytes")
-            note(f"Nothing was sent to {clean(parcel.repo_id)}. Model card:")
+            note(f"Nothing was sent to {clean(upload.repo_id)}. Model card:")
             print_text(parcel.card)
         return 0
     address = upload_to_hub(arguments.target, arguments.repo_id, private=not arguments.public)
@@ -225,7 +225,7 @@ def add_convert_arguments(parser: Parser) -> None:
 
 def run_convert(arguments: Namespace) -> int:
     source = Path(arguments.file)
-    found = convert_foreign(source, arguments.out or source.with_suffix(".safetensors"))
+    found = convert_file(source, arguments.out or source.with_suffix(".safetensors"))
     if arguments.json:
         print_json(found)
         return 0

@@ -18,7 +18,7 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     │   ├── NonFinite             NaN or infinity, caught before the step was taken
     │   ├── RanksFailed           what the first of several ranks failed with (runner/restarts)
     │   └── PeerLost              another rank ended, or does not answer (training/group)
-    ├── SaveFailed            1   the disk said no to a checkpoint (checkpoints/errors)
+    ├── SaveFailed            1   the disk said no to a checkpoint (checkpoints/files)
     ├── DamagedFile           1   a file of ours that does not verify
     │   ├── DamagedIndex          the daemon's own database (daemon/errors)
     │   ├── NewerFormat           a file that a newer version wrote (runs/schema)

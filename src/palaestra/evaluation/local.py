@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from palaestra.checkpoints.loaded import LoadedPolicy
+    from palaestra.checkpoints.loading import LoadedPolicy
     from palaestra.config.env import EnvConfig
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.core.episodes import EpisodeResult

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.files import model_name
 from palaestra.config.env import EnvConfig
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import RunFailed, UsageError

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from palaestra.checkpoints.loaded import policy_from
-from palaestra.checkpoints.reading import open_checkpoint
+from palaestra.checkpoints.loading import load_opened_policy
+from palaestra.checkpoints.selection import open_checkpoint
 from palaestra.core.child_process import die_with_parent
 from palaestra.core.errors import PalaestraError
 from palaestra.evaluation.live import open_tile
@@ -51,7 +51,7 @@ def _load(start: dict[str, Any], stack: ExitStack) -> LocalEvaluator:
     sidecar = Path(start["sidecar"])
     opened = open_checkpoint(sidecar.parent, sidecar)
     folders = {name: Path(start[name]) for name in ("videos", "replays") if start[name] is not None}
-    evaluator = LocalEvaluator(policy_from(opened, trust_module=start["trust_module"]), **folders)
+    evaluator = LocalEvaluator(load_opened_policy(opened, trust_module=start["trust_module"]), **folders)
     if start.get("frame_buffer") is not None:
         evaluator.viewer = stack.enter_context(open_tile(Path(start["frame_buffer"]), start["slot"]))
     return evaluator

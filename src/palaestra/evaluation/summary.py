@@ -11,7 +11,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.regular_file import open_regular_file
+from palaestra.checkpoints.files import open_regular_file
 from palaestra.core.errors import DamagedFile, NotFound
 from palaestra.runs.files import finite, read_json, stamped, unstamped, write_atomic
 

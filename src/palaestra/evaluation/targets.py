@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import ValidationError
 
-from palaestra.checkpoints.loaded import LoadedPolicy, policy_from
+from palaestra.checkpoints.loading import LoadedPolicy, load_opened_policy
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.reading import survey
+from palaestra.checkpoints.selection import survey
 from palaestra.checkpoints.targets import FILE_ENDINGS, find_target
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.core import plugins
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from palaestra.checkpoints.reading import OpenedCheckpoint
+    from palaestra.checkpoints.selection import OpenedCheckpoint
     from palaestra.checkpoints.targets import Target
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.core.evaluation import EvaluationPlan
@@ -103,7 +103,7 @@ def load_target(target: str, runs_root: Path) -> LoadedTarget | ExternalTarget:
     external = find_external_policy(opened, known.directory, is_own=found.is_own)
     if external is not None:
         return ExternalTarget(*fields, external)
-    return LoadedTarget(*fields, policy_from(opened, trust_module=found.is_own))
+    return LoadedTarget(*fields, load_opened_policy(opened, trust_module=found.is_own))
 
 
 def load_policy_target(target: str, runs_root: Path) -> LoadedTarget:

@@ -11,22 +11,22 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from palaestra.algorithms.group import ALONE
+from palaestra.checkpoints.files import sidecar_name
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.names import sidecar_name
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.spaces import decode_interface
 
 if TYPE_CHECKING:
     from palaestra.algorithms.group import Group
-    from palaestra.checkpoints import loaded, targets
-    from palaestra.checkpoints.loaded import LoadedPolicy
+    from palaestra.checkpoints import loading, targets
+    from palaestra.checkpoints.loading import LoadedPolicy
     from palaestra.config.train import TrainConfig
     from palaestra.policies import warm_start
     from palaestra.policies.agent import Agent
     from palaestra.policies.warm_start import WarmStart
     from palaestra.runs.directory import RunDirectory
 else:
-    loaded = lazy_import("palaestra.checkpoints.loaded")
+    loading = lazy_import("palaestra.checkpoints.loading")
     targets = lazy_import("palaestra.checkpoints.targets")
     warm_start = lazy_import("palaestra.policies.warm_start")
 
@@ -34,11 +34,11 @@ else:
 def load_shared_policy(target: str, runs_root: Path, group: Group) -> LoadedPolicy:
     """A collective: the leader finds and verifies the checkpoint; the others receive its files and verify them too."""
     if group.world_size == 1:
-        return loaded.load_policy(target, runs_root)
+        return loading.load_policy(target, runs_root)
     if group.is_leader:
         found = targets.find_target(target, runs_root)
         opened = found.open()
-        policy = loaded.policy_from(opened, trust_module=found.is_own)
+        policy = loading.load_opened_policy(opened, trust_module=found.is_own)
         path = opened.checkpoint.path
         assert path is not None, "it was just read from there"
         epoch = opened.checkpoint.epoch
@@ -51,7 +51,7 @@ def load_shared_policy(target: str, runs_root: Path, group: Group) -> LoadedPoli
     with TemporaryDirectory(prefix="palaestra-policy-") as folder:
         for name in names:
             (Path(folder) / Path(name).name).write_bytes(group.broadcast_bytes(b""))
-        return loaded.load_policy(Path(folder) / sidecar_name(epoch), runs_root, trust_module=is_trusted)
+        return loading.load_policy(Path(folder) / sidecar_name(epoch), runs_root, trust_module=is_trusted)
 
 
 def load_teacher(config: TrainConfig, runs_root: Path, group: Group = ALONE) -> Agent | None:

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.errors import SaveFailed
+from palaestra.checkpoints.files import SaveFailed
 from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.lazy_import import lazy_import

@@ -12,7 +12,7 @@ import torch
 
 from palaestra.apps.scripts.external_policy import ScriptPolicy, families
 from palaestra.apps.scripts.launcher import rebuild
-from palaestra.checkpoints.loaded import load_policy
+from palaestra.checkpoints.loading import load_policy
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core import plugins
 from palaestra.core.errors import DamagedFile, NotFound, RefusedFile, RunFailed, UsageError

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra.checkpoints.names import model_name, trainer_state_name
+from palaestra.checkpoints.files import model_name, trainer_state_name
 from palaestra.checkpoints.sidecar import decode
 from palaestra.cluster.evaluation import driver as driver_module
 from palaestra.cluster.evaluation.dispatch import RETRIES

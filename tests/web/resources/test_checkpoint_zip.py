@@ -18,8 +18,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.durable import rewrite_sidecar
-from palaestra.checkpoints.locks import unused
-from palaestra.checkpoints.names import model_name, sidecar_name
+from palaestra.checkpoints.files import model_name, sidecar_name
+from palaestra.checkpoints.retention import unused
 from palaestra.core.errors import DamagedFile, NotFound, RefusedFile
 from palaestra.web.resources import checkpoint_zip
 from palaestra.web.resources.checkpoint_zip import (

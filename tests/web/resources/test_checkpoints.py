@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from palaestra.checkpoints.durable import commit, rewrite_sidecar
-from palaestra.checkpoints.names import model_name, sidecar_name, trainer_state_name
-from palaestra.checkpoints.reading import survey
+from palaestra.checkpoints.files import model_name, sidecar_name, trainer_state_name
+from palaestra.checkpoints.selection import survey
 from palaestra.web.resources import checkpoints
 from palaestra.web.resources.checkpoints import SidecarCache, describe_normalisers
 

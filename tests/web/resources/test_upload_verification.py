@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from palaestra.checkpoints import sidecar
-from palaestra.checkpoints.names import model_name, sidecar_name, trainer_state_name
+from palaestra.checkpoints.files import model_name, sidecar_name, trainer_state_name
 from palaestra.core.errors import DamagedFile, RefusedFile
 from palaestra.web.resources.upload_verification import unpack, unpack_concatenated
 

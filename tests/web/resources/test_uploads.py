@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from palaestra.checkpoints.durable import verify
-from palaestra.checkpoints.names import model_name, sidecar_name
+from palaestra.checkpoints.files import model_name, sidecar_name
 from palaestra.core.run import RunState
 from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.documents import read_request

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palaestra.checkpoints.files import model_name
 from palaestra.checkpoints.manager import CheckpointManager
-from palaestra.checkpoints.names import model_name
 from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, read_header
 from palaestra.checkpoints.store import PreparedSave
 from palaestra.config.train import CheckpointConfig

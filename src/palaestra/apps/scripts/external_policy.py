@@ -14,7 +14,7 @@ from palaestra.apps.scripts.checkpoints import read_metadata
 from palaestra.apps.scripts.launch import START_FILE, read_launch_spec
 from palaestra.apps.scripts.packages import find_interpreter
 from palaestra.apps.scripts.videos import make_video
-from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.files import model_name
 from palaestra.core import plugins
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.evaluation.plans import weights_of
@@ -25,7 +25,7 @@ from palaestra.rendering.offscreen import prepare_rendering
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from palaestra.checkpoints.reading import OpenedCheckpoint
+    from palaestra.checkpoints.selection import OpenedCheckpoint
     from palaestra.core.checkpoint import Checkpoint
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.evaluation import EvaluationPlan

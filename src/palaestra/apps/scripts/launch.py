@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from palaestra.checkpoints.names import model_name
-from palaestra.checkpoints.reading import open_checkpoint
+from palaestra.checkpoints.files import model_name
+from palaestra.checkpoints.selection import open_checkpoint
 from palaestra.checkpoints.targets import find_target
 from palaestra.config.base import Frozen
 from palaestra.core.child_process import LineReader, end_process
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from palaestra.apps.scripts.script import Script
-    from palaestra.checkpoints.reading import OpenedCheckpoint
+    from palaestra.checkpoints.selection import OpenedCheckpoint
 
 OUTBOX = ".snapshots"
 SCRIPT_RUNS = "runs"  # where CleanRL's scripts put their TensorBoard files

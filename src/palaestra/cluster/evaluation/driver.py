@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.durable import verify
-from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.files import model_name
 from palaestra.checkpoints.selection import epoch_of_path
 from palaestra.checkpoints.sidecar import encode
 from palaestra.cluster.evaluation.dispatch import Dispatch

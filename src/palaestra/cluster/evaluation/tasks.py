@@ -15,9 +15,9 @@ from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints.loaded import policy_from
-from palaestra.checkpoints.names import model_name
-from palaestra.checkpoints.reading import OpenedCheckpoint
+from palaestra.checkpoints.files import model_name
+from palaestra.checkpoints.loading import load_opened_policy
+from palaestra.checkpoints.selection import OpenedCheckpoint
 from palaestra.checkpoints.sidecar import decode, digest
 from palaestra.cluster.evaluation.messages import share_from_json
 from palaestra.core.errors import DamagedFile, PalaestraError
@@ -75,4 +75,6 @@ def _load(share: Share, sidecar: bytes, weights: bytes) -> LocalEvaluator:
     arrived = digest(weights)
     if arrived != checkpoint.files[name] or arrived["sha256"] != share.request.weights:
         raise DamagedFile(f"The weights of {share.plan.checkpoint} arrived with another sha256 than was asked for.")
-    return LocalEvaluator(policy_from(OpenedCheckpoint(checkpoint, {name: weights}), trust_module=share.trust_module))
+    return LocalEvaluator(
+        load_opened_policy(OpenedCheckpoint(checkpoint, {name: weights}), trust_module=share.trust_module)
+    )

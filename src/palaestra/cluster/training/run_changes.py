@@ -19,8 +19,13 @@ from urllib.parse import quote
 
 from palaestra.checkpoints import sidecar as sidecar_text
 from palaestra.checkpoints.durable import committed_epochs
-from palaestra.checkpoints.names import epoch_of_data, epoch_of_sidecar, sidecar_name
-from palaestra.checkpoints.regular_file import open_regular_file, read_regular_file
+from palaestra.checkpoints.files import (
+    epoch_of_data,
+    epoch_of_sidecar,
+    open_regular_file,
+    read_regular_file,
+    sidecar_name,
+)
 from palaestra.core.errors import DamagedFile
 from palaestra.runs.directory import RunDirectory
 

@@ -18,9 +18,8 @@ from pathlib import Path, PurePosixPath
 
 from palaestra.checkpoints import durable
 from palaestra.checkpoints import sidecar as sidecar_text
-from palaestra.checkpoints.errors import SaveFailed
-from palaestra.checkpoints.locks import changing
-from palaestra.checkpoints.names import sidecar_name
+from palaestra.checkpoints.files import SaveFailed, sidecar_name
+from palaestra.checkpoints.retention import exclusive_change
 from palaestra.cluster.training.run_changes import (
     JOURNAL,
     NOT_RESUMED,
@@ -244,7 +243,7 @@ def _save_checkpoint(directory: RunDirectory, saved: CheckpointSaved) -> None:
     described = sidecar_text.decode(saved.sidecar, sidecar_name(saved.epoch))
     if described.epoch != saved.epoch:
         raise DamagedFile(f"Received checkpoint {saved.epoch} with the sidecar of epoch {described.epoch}.")
-    with changing(folder):
+    with exclusive_change(folder):
         if saved.parts:
             if {name: sidecar_text.digest(data) for name, data in saved.parts.items()} != described.files:
                 raise DamagedFile(f"Received checkpoint {saved.epoch} with other files than its sidecar names.")
@@ -258,7 +257,7 @@ def _save_checkpoint(directory: RunDirectory, saved: CheckpointSaved) -> None:
 
 def _remove_checkpoint(directory: RunDirectory, epoch: int) -> None:
     folder = directory.checkpoints
-    with changing(folder):
+    with exclusive_change(folder):
         try:
             files = durable.read_sidecar(folder, epoch).files
         except NotFound:

@@ -17,8 +17,8 @@ from starlette.responses import StreamingResponse
 
 from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.durable import check_sizes, read_sidecar
-from palaestra.checkpoints.locks import in_use
-from palaestra.checkpoints.names import model_name, sidecar_name
+from palaestra.checkpoints.files import model_name, sidecar_name
+from palaestra.checkpoints.retention import in_use
 from palaestra.core.errors import DamagedFile, RefusedFile
 from palaestra.web.files import attachment
 

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from pydantic import Field
 
-from palaestra.checkpoints.durable import check_sizes, committed_epochs, described, read_sidecar, while_it_stands
-from palaestra.checkpoints.names import model_name, sidecar_name
-from palaestra.checkpoints.reading import RefusedCheckpoint, Survey
-from palaestra.checkpoints.regular_file import open_regular_file
+from palaestra.checkpoints.durable import check_sizes, committed_epochs, described, read_sidecar, retry_while_replaced
+from palaestra.checkpoints.files import model_name, open_regular_file, sidecar_name
 from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, read_header
-from palaestra.checkpoints.selection import from_best, parse_selector
+from palaestra.checkpoints.selection import RefusedCheckpoint, Survey, parse_selector, rank_from_best
 from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.runs.documents import read_config
 from palaestra.web.endpoints import Call, Endpoint
@@ -99,7 +97,7 @@ def list_checkpoints(call: Call) -> CheckpointList:
     """Lists checkpoints from the oldest to the newest, and damaged ones with the reason."""
     directory = call.directory().checkpoints
     found = sidecar_cache(call.context).survey(directory)
-    best = next(iter(from_best(found.checkpoints)), None)
+    best = next(iter(rank_from_best(found.checkpoints)), None)
     latest = found.checkpoints[-1] if found.checkpoints else None
     return {
         "checkpoints": [
@@ -169,7 +167,7 @@ def select(cache: SidecarCache, directory: Path, selector: str) -> Checkpoint:
     if not isinstance(chosen, str):
         raise UsageError(f"Invalid checkpoint selector: {selector!r}.", "Use latest, best, or an epoch such as 10.")
     found = cache.survey(directory).checkpoints
-    ranked = from_best(found) if chosen == "best" else list(reversed(found))
+    ranked = rank_from_best(found) if chosen == "best" else list(reversed(found))
     if not ranked:
         raise NotFound(f"This run has no {chosen} checkpoint.", "Has it saved and evaluated one?")
     return ranked[0]
@@ -213,7 +211,7 @@ class SidecarCache:
             path = directory / sidecar_name(epoch)
             try:
                 read = partial(self._read, directory, path, epoch)
-                checkpoints.append(while_it_stands(read, partial(check_sizes, directory))[0])
+                checkpoints.append(retry_while_replaced(read, partial(check_sizes, directory))[0])
             except NotFound:  # removed by retention since the directory was listed
                 continue
             except DamagedFile as error:

@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from palaestra.checkpoints.foreign import ForeignKind, pickle_refused, sniff
-from palaestra.checkpoints.names import epoch_of_sidecar, model_name, sidecar_name
+from palaestra.checkpoints.convert import FileKind, pickle_refused, sniff
+from palaestra.checkpoints.files import epoch_of_sidecar, model_name, sidecar_name
 from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, read_header
 from palaestra.checkpoints.sidecar import MAX_BYTES as MAX_SIDECAR_BYTES
 from palaestra.checkpoints.sidecar import decode
@@ -116,7 +116,7 @@ def _verify_weights(checkpoint: Checkpoint, pieces: Iterable[bytes], work_direct
         raise DamagedFile(f"refused: {name} does not match its checksum (sha256).", "Upload it again.")
     with path.open("rb") as written:
         head = written.read(LENGTH_BYTES + MAX_HEADER_BYTES)
-    if sniff(head, size) is ForeignKind.PICKLE:
+    if sniff(head, size) is FileKind.PICKLE:
         raise pickle_refused()
     read_header(head, size, name)
     return VerifiedUpload(checkpoint, path)
@@ -125,13 +125,13 @@ def _verify_weights(checkpoint: Checkpoint, pieces: Iterable[bytes], work_direct
 def _refuse_pickle(stream: IO[bytes]) -> None:
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
-    if sniff(stream.read(LENGTH_BYTES + MAX_HEADER_BYTES), size) is ForeignKind.PICKLE:
+    if sniff(stream.read(LENGTH_BYTES + MAX_HEADER_BYTES), size) is FileKind.PICKLE:
         raise pickle_refused()
     stream.seek(0)
 
 
 def _unexpected_entry(name: str, head: bytes) -> RefusedFile:
-    if name == "data.pkl" or sniff(head, len(head)) is ForeignKind.PICKLE:  # torch.save makes such zips
+    if name == "data.pkl" or sniff(head, len(head)) is FileKind.PICKLE:  # torch.save makes such zips
         return pickle_refused()
     return RefusedFile(f"refused entry {name[:200]!r}: it does not belong to the checkpoint.", WANTED)
 

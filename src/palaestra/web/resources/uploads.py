@@ -18,7 +18,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from palaestra.checkpoints.durable import rewrite_sidecar
-from palaestra.checkpoints.names import model_name
+from palaestra.checkpoints.files import model_name
 from palaestra.core.errors import NotFound, PalaestraError
 from palaestra.core.run import UPLOADED, RunRequest, RunState
 from palaestra.daemon.errors import StoreRefused

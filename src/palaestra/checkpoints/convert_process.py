@@ -1,7 +1,7 @@
 """Runs as a process of its own, with limits, to parse one file that somebody sent.
 
-    python -P -m palaestra.checkpoints.foreign_child inspect FILE
-    python -P -m palaestra.checkpoints.foreign_child convert FILE OUT.safetensors
+    python -P -m palaestra.checkpoints.convert_process inspect FILE
+    python -P -m palaestra.checkpoints.convert_process convert FILE OUT.safetensors
 
 It answers with one line of JSON. An error that is not foreseen here simply ends the process; the parent reports it.
 """
@@ -25,7 +25,7 @@ from palaestra.checkpoints.safetensors_header import MAX_TENSORS
 MEBIBYTE = 1 << 20
 INSPECT_COPIES = 2  # of the file, in memory
 CONVERT_COPIES = 4
-SPARE_BYTES = 64 * MEBIBYTE
+MARGIN_BYTES = 64 * MEBIBYTE
 CPU_SECONDS = 2
 BYTES_PER_CPU_SECOND = 50 * MEBIBYTE
 MAX_ZIP_ENTRIES = 2 * MAX_TENSORS
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> dict[str, Any]:
 def limit_resources(file_bytes: int, copies: int) -> None:
     """On top of what importing torch took: a few times the file, and seconds."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    memory = pages * resource.getpagesize() + copies * file_bytes + SPARE_BYTES
+    memory = pages * resource.getpagesize() + copies * file_bytes + MARGIN_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS + file_bytes // BYTES_PER_CPU_SECOND

@@ -5,15 +5,15 @@ import zipfile
 import pytest
 import torch
 
-from palaestra.checkpoints import foreign_child
-from palaestra.checkpoints.foreign_child import find_state, is_state, main, zip_problem
+from palaestra.checkpoints import convert_process
+from palaestra.checkpoints.convert_process import find_state, is_state, main, zip_problem
 
 STATE = {"w": torch.zeros(2)}
 
 
 @pytest.fixture(autouse=True)
 def _no_limits_on_this_process(monkeypatch):
-    monkeypatch.setattr(foreign_child, "limit_resources", lambda *_: None)
+    monkeypatch.setattr(convert_process, "limit_resources", lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_archive_with_compressed_or_too_many_entries_is_a_problem(tmp_path, m
     with zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x", bytes(1000))
     assert "compressed" in zip_problem(tmp_path / "bomb.pt")
-    monkeypatch.setattr(foreign_child, "MAX_ZIP_ENTRIES", 2)
+    monkeypatch.setattr(convert_process, "MAX_ZIP_ENTRIES", 2)
     assert "entries" in zip_problem(tmp_path / "good.pt")
 
 
