@@ -183,7 +183,7 @@ def add_upload_arguments(parser: Parser) -> None:
 
 
 def run_upload(arguments: Namespace) -> int:
-    from palaestra.checkpoints.hub import upload_to_hub
+    from palaestra.checkpoints.hub import pack_upload, upload_to_hub
 
     if arguments.dry_run:
         with pack_upload(arguments.target, arguments.repo_id) as upload:
@@ -193,7 +193,7 @@ def run_upload(arguments: Namespace) -> int:
             for name, size in upload.files.items():
                 note(f"{name}: {size} bytes")
             note(f"Nothing was sent to {clean(upload.repo_id)}. Model card:")
-            print_text(parcel.card)
+            print_text(upload.card)
         return 0
     address = upload_to_hub(arguments.target, arguments.repo_id, private=not arguments.public)
     if arguments.json:

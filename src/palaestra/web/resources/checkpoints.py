@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from pydantic import Field
 
-from palaestra.checkpoints.durable import check_sizes, committed_epochs, described, read_sidecar, retry_while_replaced
+from palaestra.checkpoints.durable import (
+    check_sizes,
+    committed_epochs,
+    read_checked,
+    read_sidecar,
+    retry_while_replaced,
+)
 from palaestra.checkpoints.files import model_name, open_regular_file, sidecar_name
 from palaestra.checkpoints.safetensors_header import LENGTH_BYTES, MAX_HEADER_BYTES, read_header
 from palaestra.checkpoints.selection import RefusedCheckpoint, Survey, parse_selector, rank_from_best
@@ -163,7 +169,7 @@ def select(cache: SidecarCache, directory: Path, selector: str) -> Checkpoint:
     """Selects a checkpoint by its sidecar; the size of the weights is checked, their content is not read."""
     chosen = parse_selector(selector)
     if isinstance(chosen, int):
-        return described(directory, chosen)
+        return read_checked(directory, chosen)
     if not isinstance(chosen, str):
         raise UsageError(f"Invalid checkpoint selector: {selector!r}.", "Use latest, best, or an epoch such as 10.")
     found = cache.survey(directory).checkpoints
