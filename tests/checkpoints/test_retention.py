@@ -10,7 +10,7 @@ import pytest
 from palaestra.checkpoints import retention
 from palaestra.checkpoints.durable import commit, committed_epochs, verify
 from palaestra.checkpoints.files import RealFileSystem, SaveFailed, temporary_name
-from palaestra.checkpoints.retention import exclusive_change, in_use, remove_if_unused, retain, sweep, to_remove
+from palaestra.checkpoints.retention import exclusive_change, in_use, reserve_if_unused, retain, sweep, to_remove
 from palaestra.checkpoints.selection import survey
 from palaestra.core.errors import DamagedFile, NotFound
 
@@ -175,15 +175,15 @@ def test_a_link_in_the_place_of_weights_is_refused_and_not_followed(directory):
 
 def test_a_pipe_in_the_place_of_weights_does_not_hang(directory):
     os.mkfifo(directory / "model_0002.safetensors")
-    with in_use(directory, 2), remove_if_unused(directory, 2) as is_free:
+    with in_use(directory, 2), reserve_if_unused(directory, 2) as is_free:
         assert is_free is False
 
 
 def test_what_is_in_use_is_not_unused(directory):
     with in_use(directory, 1), in_use(directory, 1):
-        with remove_if_unused(directory, 1) as is_free:
+        with reserve_if_unused(directory, 1) as is_free:
             assert is_free is False
-    with remove_if_unused(directory, 1) as is_free:
+    with reserve_if_unused(directory, 1) as is_free:
         assert is_free is True
 
 
@@ -203,11 +203,11 @@ def test_a_killed_reader_leaves_no_lock(directory):
     )
     with child:
         assert child.stdout.readline() == b"held\n"
-        with remove_if_unused(directory, 1) as is_free:
+        with reserve_if_unused(directory, 1) as is_free:
             assert not is_free
         child.send_signal(signal.SIGKILL)
         child.wait()
-    with remove_if_unused(directory, 1) as is_free:
+    with reserve_if_unused(directory, 1) as is_free:
         assert is_free
 
 
@@ -254,7 +254,7 @@ def test_one_that_goes_before_it_is_held_is_not_there(directory, monkeypatch, su
 
 
 def test_what_is_not_there_is_used_by_nobody(directory):
-    with remove_if_unused(directory, 2) as is_free:
+    with reserve_if_unused(directory, 2) as is_free:
         assert is_free
 
 
@@ -262,6 +262,6 @@ def test_nothing_stays_open(directory):
     before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
     with exclusive_change(directory), in_use(directory, 1):
         pass
-    with remove_if_unused(directory, 1):
+    with reserve_if_unused(directory, 1):
         pass
     assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

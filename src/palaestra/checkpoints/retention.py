@@ -39,7 +39,7 @@ def to_remove(checkpoints: Sequence[Checkpoint], keep: int) -> list[Checkpoint]:
 def retain(
     directory: Path, checkpoints: Sequence[Checkpoint], keep: int, keep_trainer_states: int, fs: FileSystem = REAL
 ) -> Removed:
-    """Remove what is superfluous and nobody uses. `checkpoints` are those that verify; the caller holds `changing`."""
+    """Remove the checkpoints that `keep` does not cover and that are not in use; the caller holds `exclusive_change`."""
     removed = [one.epoch for one in to_remove(checkpoints, keep) if _remove_unused(directory, one, fs)]
     left = sorted((one for one in checkpoints if one.epoch not in removed), key=lambda one: one.epoch)
     with_state = [one for one in left if trainer_state_name(one.epoch) in one.files]
@@ -52,7 +52,7 @@ def retain(
 def sweep(directory: Path, checkpoints: Sequence[Checkpoint], keep: int, fs: FileSystem = REAL) -> list[Path]:
     """Take away what dead writers left: temporary files, and data of epochs older than the newest `keep`.
 
-    Newer data without a sidecar stays for a person to look at. The caller holds `changing`.
+    Newer data without a sidecar stays for inspection. The caller holds `exclusive_change`.
     """
     newest = sorted(one.epoch for one in checkpoints)[-max(keep, 1) :]
     stale = [path for path in directory.iterdir() if owner_is_dead(path.name)]
@@ -69,7 +69,7 @@ def _epoch_of(path: Path) -> int:
 
 
 def _remove_unused(directory: Path, checkpoint: Checkpoint, fs: FileSystem) -> bool:
-    with remove_if_unused(directory, checkpoint.epoch) as is_free:
+    with reserve_if_unused(directory, checkpoint.epoch) as is_free:
         if is_free:
             uncommit(directory, checkpoint.epoch, fs)
             for name in checkpoint.files:
@@ -123,8 +123,8 @@ def in_use(directory: Path, epoch: int) -> Iterator[None]:
 
 
 @contextmanager
-def remove_if_unused(directory: Path, epoch: int) -> Iterator[bool]:
-    """True, and nobody may begin to use it, unless somebody does already."""
+def reserve_if_unused(directory: Path, epoch: int) -> Iterator[bool]:
+    """Yields whether the checkpoint is not in use; while it is True, no process can start to use it."""
     descriptor = _open_if_there(directory / model_name(epoch))
     if descriptor is None:
         yield True

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from palaestra.checkpoints import sidecar
 from palaestra.checkpoints.durable import rewrite_sidecar
 from palaestra.checkpoints.files import model_name, sidecar_name
-from palaestra.checkpoints.retention import unused
+from palaestra.checkpoints.retention import reserve_if_unused
 from palaestra.core.errors import DamagedFile, NotFound, RefusedFile
 from palaestra.web.resources import checkpoint_zip
 from palaestra.web.resources.checkpoint_zip import (
@@ -80,13 +80,13 @@ def test_no_retention_takes_it_while_it_is_sent_and_it_is_free_afterwards(direct
     seen = []
 
     def refresh_changed():
-        with unused(directory.checkpoints, 10) as is_free:
+        with reserve_if_unused(directory.checkpoints, 10) as is_free:
             seen.append(is_free)
 
     asyncio.run(sent_by(CheckpointArchive(directory, 10, a_request()), refresh_changed))
     assert seen
     assert not any(seen)
-    with unused(directory.checkpoints, 10) as is_free:
+    with reserve_if_unused(directory.checkpoints, 10) as is_free:
         assert is_free
 
 
