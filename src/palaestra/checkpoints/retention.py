@@ -39,7 +39,7 @@ def to_remove(checkpoints: Sequence[Checkpoint], keep: int) -> list[Checkpoint]:
 def retain(
     directory: Path, checkpoints: Sequence[Checkpoint], keep: int, keep_trainer_states: int, fs: FileSystem = REAL
 ) -> Removed:
-    """Remove the checkpoints that `keep` does not cover and that are not in use; the caller holds `exclusive_change`."""
+    """Remove unused checkpoints that `keep` does not cover. The caller holds `exclusive_change`."""
     removed = [one.epoch for one in to_remove(checkpoints, keep) if _remove_unused(directory, one, fs)]
     left = sorted((one for one in checkpoints if one.epoch not in removed), key=lambda one: one.epoch)
     with_state = [one for one in left if trainer_state_name(one.epoch) in one.files]
