@@ -154,7 +154,7 @@ def test_a_search_from_the_form_ends_among_the_discoveries(open_page, serving):
     page = open_page("#/discoveries")
     page.get_by_role("link", name="Search").click()
     page.locator("#field-seconds").fill("20")
-    page.get_by_label("Name").fill("seeker")
+    page.get_by_role("textbox", name="Name", exact=True).fill("seeker")
     page.get_by_role("button", name="Start training").click()
     expect(page.get_by_role("heading", name="seeker")).to_be_visible()
     run = serving.wait_for("seeker", "finished")

@@ -18,7 +18,7 @@ HAVE_MOVED = f"before => ({PICTURES})().every((picture, tile) => picture !== bef
 def test_a_training_is_asked_for_in_the_form_its_tiles_move_and_it_is_stopped(open_page, serving):
     page = open_page("#/new?recipe=cartpole")
     page.locator("#field-total_steps").fill("3e6")
-    page.get_by_label("Name").fill("first-story")
+    page.get_by_role("textbox", name="Name", exact=True).fill("first-story")
     page.get_by_role("button", name="Start training").click()
     expect(page.get_by_role("heading", name="first-story")).to_be_visible()
 

@@ -119,7 +119,7 @@ def test_what_is_no_picture_is_counted_acknowledged_and_not_shown(watched):
         server.send(data)
     wait_until(page, lambda: server.acknowledged == len(garbage))
     expect(page.get_by_test_id("hud")).to_contain_text(f"{len(garbage)} damaged, not shown")
-    expect(page.locator("figcaption").first).to_contain_text("no picture yet")
+    expect(page.locator("figcaption").first).to_contain_text("waiting for frames")
     server.send(whole)
     expect(page.locator("figcaption").first).to_contain_text("return 61.50")
 
@@ -212,7 +212,7 @@ def test_paused_or_hidden_nothing_is_asked_for(watched):
         ("unavailable", "The run has no frame buffer yet.", "unavailable"),
         ("stale", "No step for 12 s.", "stale"),
         ("closed", "The run has ended.", "closed"),
-        ("failed", "RuntimeError: no display", "no pictures"),
+        ("failed", "RuntimeError: no display", "no frames"),
     ],
 )
 def test_every_state_is_said_in_words_with_the_reason(watched, state, why, words):

@@ -21,10 +21,10 @@ def test_what_is_found_is_shown_and_locked_until_it_is_overridden(open_page, tra
     expect(environment).to_be_enabled()
     page.get_by_label("Its settings").fill("nonsense")
     expect(page.get_by_role("alert")).to_contain_text("Line 1")
-    expect(page.get_by_role("button", name="Play and watch")).to_be_disabled()
-    page.get_by_role("button", name="Take it as found").click()
+    expect(page.get_by_role("button", name="Evaluate and watch")).to_be_disabled()
+    page.get_by_role("button", name="Discard changes").click()
     expect(page.get_by_label("Its settings")).to_have_value("")
-    expect(page.get_by_role("button", name="Play and watch")).to_be_enabled()
+    expect(page.get_by_role("button", name="Evaluate and watch")).to_be_enabled()
 
 
 def test_a_policy_plays_batch_after_batch_under_its_line(open_page, trained, serving):
@@ -33,7 +33,7 @@ def test_a_policy_plays_batch_after_batch_under_its_line(open_page, trained, ser
     page.get_by_label("batch after batch").check()
     page.get_by_role("button", name="Override").click()
     page.get_by_label("Seed", exact=True).fill("77")
-    page.get_by_role("button", name="Play and watch").click()
+    page.get_by_role("button", name="Evaluate and watch").click()
     page.wait_for_url(re.compile("#/run/.*/live"))
     judging = page.url.split("#/run/")[1].split("/")[0]
     hud = page.get_by_test_id("hud")
@@ -51,7 +51,7 @@ def test_an_overridden_environment_is_played(open_page, trained, serving):
     page.get_by_label("Episodes per batch").fill("1")
     page.get_by_role("button", name="Override").click()
     page.get_by_label("Environment", exact=True).fill("CartPole-v0")
-    page.get_by_role("button", name="Play and watch").click()
+    page.get_by_role("button", name="Evaluate and watch").click()
     page.wait_for_url(re.compile("#/run/.*/live"))
     evaluation = page.url.split("#/run/")[1].split("/")[0]
     ended = serving.wait_for(evaluation, "finished", "failed")

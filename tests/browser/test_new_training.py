@@ -108,7 +108,7 @@ def test_yaml_and_form_say_the_same_both_ways(open_page):
 def test_the_command_beside_the_form_does_the_same(open_page):
     page = open_page(FORM)
     page.locator("#field-total_steps").fill("2000")
-    page.get_by_label("Name").fill("from-the-page")
+    page.get_by_role("textbox", name="Name", exact=True).fill("from-the-page")
     expect(page.locator("aside code")).to_contain_text("palaestra train cartpole run=from-the-page total_steps=2000")
 
 
@@ -123,7 +123,7 @@ def test_a_half_filled_form_survives_a_reload(open_page):
 def test_a_training_is_launched_watched_and_stopped_then_goes_on(open_page, serving):
     page = open_page(FORM)
     page.locator("#field-total_steps").fill("300000")
-    page.get_by_label("Name").fill("launched")
+    page.get_by_role("textbox", name="Name", exact=True).fill("launched")
     start(page)()
     expect(page.get_by_role("heading", name="launched")).to_be_visible()
     expect(page.locator(".figures")).to_contain_text("running", timeout=90_000)
@@ -146,7 +146,7 @@ def test_change_and_train_lays_changes_over_what_the_former_run_asked_for(open_p
     page = open_page(f"#/new?from={trained[0]}")
     expect(page.locator("#field-total_steps")).to_have_value("4096")
     page.locator("#field-seed").fill("5")
-    page.get_by_label("Name").fill("again")
+    page.get_by_role("textbox", name="Name", exact=True).fill("again")
     start(page)()
     expect(page.get_by_role("heading", name="again")).to_be_visible()
     found = serving.ask("/api/runs/again")
@@ -161,7 +161,7 @@ def test_a_new_training_begins_with_the_weights_of_a_checkpoint(open_page, train
     page.get_by_role("row").filter(has_text="latest").get_by_role("link", name="Continue from").click()
     expect(page.get_by_text(re.compile(rf"initial_weights = {trained[0]}:\d+"))).to_be_visible()
     page.locator("#field-total_steps").fill("512")
-    page.get_by_label("Name").fill("grandchild")
+    page.get_by_role("textbox", name="Name", exact=True).fill("grandchild")
     start(page)()
     expect(page.get_by_role("heading", name="grandchild")).to_be_visible()
     run = serving.wait_for("grandchild", "finished")["id"]

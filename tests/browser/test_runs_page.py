@@ -163,7 +163,7 @@ def many(open_page, serving, trained):
 def test_thousands_of_runs_are_listed_and_few_of_them_are_in_the_page(many):
     _, open_many = many
     page = open_many("#/runs")
-    expect(page.get_by_role("main")).to_contain_text("2,500 in all")
+    expect(page.get_by_role("main")).to_contain_text("2,500 total")
     for place in (0.4, 0.8, 1.0):
         page.evaluate(f"scrollTo(0, document.scrollingElement.scrollHeight * {place})")
         expect(page.locator("tr.waiting")).to_have_count(0)
