@@ -20,7 +20,7 @@ def client(served):
         yield client
 
 
-def test_a_run_is_asked_for_looked_at_and_removed(client, served):
+def test_a_run_is_submitted_shown_and_removed(client, served):
     run = client.submit("cartpole", {"total_steps": 128, "ppo.gamma": 0.5}, name="first", submitted_by="python")
     assert (run["name"], run["submitted_by"]) == ("first", "python")
     shown = client.run("first")
@@ -48,7 +48,7 @@ def test_a_waiting_run_is_cancelled_retried_cloned_and_removed(client):
     assert len(busy) == 3
 
 
-def test_what_is_wrong_comes_back_as_it_would_without_a_daemon(client):
+def test_errors_have_the_class_of_a_local_call(client):
     with pytest.raises(RequestRefused) as caught:
         client.submit("cartpole", {"ppo.gama": 1, "device": "tpu"})
     assert sorted(complaint.key for complaint in caught.value.field_errors) == ["device", "ppo.gama"]
@@ -58,7 +58,7 @@ def test_what_is_wrong_comes_back_as_it_would_without_a_daemon(client):
             client.run(word)
 
 
-def test_machine_recipes_and_links_are_told(client):
+def test_system_recipes_and_login_links_are_returned(client):
     assert client.system()["runs_root"]
     assert "cartpole" in {recipe["name"] for recipe in client.recipes()}
     assert client.login_link().startswith(client.url + "/login?code=")
@@ -77,7 +77,7 @@ def test_the_environment_can_name_a_daemon_elsewhere(served, monkeypatch):
         client.system()
 
 
-def test_without_a_daemon_the_way_to_one_is_said(tmp_path):
+def test_without_a_daemon_the_error_says_how_to_start_one(tmp_path):
     with pytest.raises(NotFound, match="No daemon is running"):
         connect(tmp_path)
 
@@ -125,7 +125,7 @@ def connection(server):
     connection.close()
 
 
-def test_what_is_asked_goes_out_as_json_with_the_token(server, connection):
+def test_requests_are_sent_as_json_with_the_token(server, connection):
     server.answer = (200, json.dumps({"ä": [1]}).encode())
     assert connection.post("/api/x", {"a": "ü"}) == {"ä": [1]}
     method, path, headers, body = server.asked[0]
@@ -134,12 +134,12 @@ def test_what_is_asked_goes_out_as_json_with_the_token(server, connection):
     assert (named["authorization"], named["content-type"]) == ("Bearer secret", "application/json")
 
 
-def test_a_query_leaves_out_what_is_not_said_and_repeats_lists(server, connection):
+def test_a_query_omits_empty_values_and_repeats_lists(server, connection):
     connection.get("/api/runs", {"state": ["a", "b"], "search": "", "kind": None, "limit": 5})
     assert server.asked[0][1] == "/api/runs?state=a&state=b&limit=5"
 
 
-def test_an_empty_answer_is_none(server, connection):
+def test_an_empty_response_is_none(server, connection):
     server.answer = (204, b"")
     assert connection.request("DELETE", "/api/runs/x") is None
 
@@ -156,7 +156,7 @@ def test_an_empty_answer_is_none(server, connection):
         (500, RunFailed),
     ],
 )
-def test_a_refusal_is_an_error_of_the_house(server, connection, status, kind):
+def test_an_error_response_becomes_a_palaestra_error(server, connection, status, kind):
     server.answer = (status, json.dumps({"error": {"message": "no", "hint": "yes", "fields": []}}).encode())
     with pytest.raises(kind) as caught:
         connection.get("/x")
@@ -164,7 +164,7 @@ def test_a_refusal_is_an_error_of_the_house(server, connection, status, kind):
     assert caught.value.hint == "yes"
 
 
-def test_all_complaints_come_back():
+def test_all_field_errors_are_returned():
     fields = [{"key": "a", "message": "b", "hint": "c"}, {"key": "d", "message": "e"}]
     error = error_from_response(422, {"error": {"message": "", "fields": fields}})
     assert isinstance(error, RequestRefused)
@@ -172,23 +172,23 @@ def test_all_complaints_come_back():
     assert error.exit_code == 2
 
 
-def test_a_complaint_keeps_its_exit_code():
+def test_a_field_error_keeps_its_exit_code():
     fields = [{"key": "python", "message": "ppo.py needs ale_py.", "hint": "", "exit_code": 4}]
     assert error_from_response(422, {"error": {"message": "", "fields": fields}}).exit_code == 4
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"error": 5}, {"error": {}}])
-def test_a_refusal_without_words_still_has_some(data):
+def test_an_error_without_a_message_gets_one(data):
     assert "status 418" in error_from_response(418, data).message
 
 
-def test_what_is_no_json_is_no_daemon(server, connection):
+def test_a_response_that_is_not_json_is_refused(server, connection):
     server.answer = (200, b"<html>")
     with pytest.raises(RunFailed, match="not a Palaestra daemon"):
         connection.get("/x")
 
 
-def test_reading_is_tried_again_on_a_connection_that_was_closed_and_writing_is_not(server, connection):
+def test_a_get_is_retried_on_a_closed_connection_and_a_post_is_not(server, connection):
     assert connection.get("/first") == {}
     server.hang_up = True
     assert connection.get("/second") == {}
@@ -198,12 +198,12 @@ def test_reading_is_tried_again_on_a_connection_that_was_closed_and_writing_is_n
     assert [path for _, path, _, _ in server.asked] == ["/first", "/second", "/second", "/third"]
 
 
-def test_nobody_there_is_said():
+def test_an_unreachable_daemon_is_reported():
     with pytest.raises(NotFound, match="No daemon responds at http://127.0.0.1:9"):
         Connection("http://127.0.0.1:9", "x").get("/api/system")
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:7878", "ftp://x", "http://", "file:///etc/passwd", "http://x/path"])
-def test_what_is_no_address_is_refused(url):
+def test_an_invalid_url_is_refused(url):
     with pytest.raises(UsageError, match="Invalid daemon URL"):
         Connection(url, "x")

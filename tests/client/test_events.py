@@ -5,7 +5,7 @@ from palaestra.client.events import follow_events
 from palaestra.core.errors import NotFound, UsageError
 
 
-def test_what_happens_comes_message_by_message(served):
+def test_events_are_yielded_one_by_one(served):
     with connect(served) as client:
         listing = client.listing()
         messages = follow_events(client.connection, listing["sequence"], listing["boot"], seconds=20)
@@ -17,17 +17,17 @@ def test_what_happens_comes_message_by_message(served):
         client.stop(run["id"], 0)
 
 
-def test_silence_ends_it_when_asked(served):
+def test_it_ends_after_the_timeout(served):
     with connect(served) as client:
         assert [message["type"] for message in follow_events(client.connection, seconds=0.3)][:1] == ["hello"]
 
 
-def test_a_wrong_token_is_said(served):
+def test_a_wrong_token_is_reported(served):
     with connect(served) as client, Client(client.url, "wrong") as anonymous:
         with pytest.raises(UsageError, match="does not accept this token"):
             list(follow_events(anonymous.connection))
 
 
-def test_nobody_there_is_said():
+def test_an_unreachable_daemon_is_reported():
     with pytest.raises(NotFound, match="Cannot follow the events"):
         list(follow_events(Client("http://127.0.0.1:9", "x").connection))

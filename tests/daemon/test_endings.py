@@ -37,7 +37,7 @@ def is_ready(daemon, entry):
 
 @pytest.mark.fault("G5", "G6")
 @pytest.mark.parametrize("way", ESCAPES)
-def test_whoever_does_not_want_to_end_is_gone_within_grace_and_two_seconds(serve, wait_until, way, figure, quickest):
+def test_a_worker_that_ignores_sigterm_is_killed_within_two_seconds_of_the_grace_period(serve, wait_until, way, figure, quickest):
     daemon = serve(grace_seconds=GRACE_SECONDS, log_bytes=1 << 20)
 
     def seconds_beyond_the_grace():
@@ -58,7 +58,7 @@ def test_whoever_does_not_want_to_end_is_gone_within_grace_and_two_seconds(serve
     assert beyond < 2.0
 
 
-def test_asked_twice_it_ends_at_once(serve, wait_until, quickest):
+def test_a_second_stop_kills_at_once(serve, wait_until, quickest):
     daemon = serve(grace_seconds=1000.0)
 
     def seconds_until_it_ends():
@@ -74,7 +74,7 @@ def test_asked_twice_it_ends_at_once(serve, wait_until, quickest):
 
 
 @pytest.mark.fault("G3")
-def test_out_of_memory_is_a_failure_of_its_own_and_the_others_go_on(serve):
+def test_a_run_out_of_memory_fails_and_others_continue(serve):
     daemon = serve()
     other = daemon.submit(script("import time; time.sleep(1); print('unharmed')"))
     greedy = daemon.submit(
@@ -97,7 +97,7 @@ PRINTS = {
 @pytest.mark.fault("G7")
 @pytest.mark.parametrize("what", PRINTS)
 @pytest.mark.parametrize("megabytes", [100, pytest.param(1000, marks=pytest.mark.chaos)])
-def test_however_much_is_printed_the_log_is_short_and_the_daemon_as_small_as_before(serve, what, megabytes, figure):
+def test_a_flood_of_output_grows_neither_the_log_nor_the_daemon(serve, what, megabytes, figure):
     limit = 4 << 20
     daemon = serve(log_bytes=limit)
     daemon.wait(daemon.submit(script("pass")).id, 30)
@@ -126,7 +126,7 @@ def test_however_much_is_printed_the_log_is_short_and_the_daemon_as_small_as_bef
 
 
 @pytest.mark.fault("G7")
-def test_the_last_words_after_a_flood_are_in_the_journal(serve):
+def test_the_last_lines_after_a_flood_are_in_the_journal(serve):
     """It takes a breath before them: what is printed in the very instant of a cut can be lost."""
     daemon = serve(log_bytes=4 << 20)
     flood = "import os, time\nfor _ in range(50): os.write(1, b'x' * 1_000_000)\ntime.sleep(0.5)\n"

@@ -10,7 +10,7 @@ PROGRAM = Path(__file__).with_name("full_disk.py")
 
 
 @pytest.mark.fault("G11")
-def test_a_full_or_read_only_disk_refuses_with_the_reason_and_what_runs_never_notices(tmp_path):
+def test_a_full_or_read_only_disk_refuses_requests_and_does_not_affect_running_workers(tmp_path):
     if subprocess.run(["unshare", "-Urm", "true"], capture_output=True).returncode != 0:
         pytest.skip("no mount of one's own can be had here (unshare -Urm)")
     root, outside = tmp_path / "runs", tmp_path / "outside"

@@ -24,7 +24,7 @@ def entries(count):
     return [replace(ENTRY, record=replace(RECORD, id=f"01M7H5H1TJ9XS3KR3P{number:08d}")) for number in range(count)]
 
 
-def test_what_was_put_is_there_after_opening_again(tmp_path):
+def test_entries_are_stored_across_reopening(tmp_path):
     path = tmp_path / "daemon.db"
     with closing(Index(path)) as index:
         index.put(ENTRY)
@@ -37,20 +37,20 @@ def test_what_was_put_is_there_after_opening_again(tmp_path):
         assert index.load() == []
 
 
-def test_it_is_closed_to_others(tmp_path):
+def test_the_file_is_private(tmp_path):
     with closing(Index(tmp_path / "daemon.db")):
         assert (tmp_path / "daemon.db").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.fault("G12")
-def test_an_empty_file_is_refused_and_repair_is_named(tmp_path):
+def test_an_empty_file_is_refused_with_a_hint_to_repair(tmp_path):
     (tmp_path / "daemon.db").write_bytes(b"")
     with pytest.raises(DamagedIndex, match="is empty.*palaestra repair"):
         Index(tmp_path / "daemon.db")
 
 
 @pytest.mark.fault("G12")
-def test_a_damaged_or_cut_file_is_refused_or_read_whole_never_half(tmp_path):
+def test_a_damaged_or_truncated_file_is_refused_or_read_completely(tmp_path):
     path = tmp_path / "daemon.db"
     whole = entries(300)
     build_index(path, whole, 300)
@@ -78,7 +78,7 @@ def test_a_damaged_or_cut_file_is_refused_or_read_whole_never_half(tmp_path):
 
 
 @pytest.mark.fault("G12")
-def test_a_lost_log_costs_the_last_rows_and_no_more(tmp_path):
+def test_a_lost_write_ahead_log_loses_only_the_last_rows(tmp_path):
     path = tmp_path / "daemon.db"
     build_index(path, entries(5), 5)
     before = path.read_bytes()
@@ -101,7 +101,7 @@ def test_a_row_under_another_id_is_refused(tmp_path):
 
 
 @pytest.mark.fault("G11")
-def test_a_file_that_cannot_grow_refuses_with_the_reason_and_keeps_what_it_has(tmp_path):
+def test_a_full_disk_raises_an_error_and_keeps_the_stored_entries(tmp_path):
     with closing(Index(tmp_path / "daemon.db")) as index:
         index.limit_pages(1)
         with pytest.raises(StoreRefused, match="Cannot write.*full.*Free disk space"):
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_grow_refuses_with_the_reason_and_keeps_what_it_has(t
         assert len(index.load()) == monitored_run + 1
 
 
-def test_many_changes_are_one_and_a_full_disk_leaves_the_old_ones(tmp_path):
+def test_changes_are_one_transaction_and_a_full_disk_rolls_it_back(tmp_path):
     path = tmp_path / "daemon.db"
     with closing(Index(path)) as index:
         with index.transaction():
@@ -128,7 +128,7 @@ def test_many_changes_are_one_and_a_full_disk_leaves_the_old_ones(tmp_path):
         assert len(index.load()) >= 50
 
 
-def test_building_replaces_the_old_one_whole(tmp_path):
+def test_building_replaces_the_old_index_completely(tmp_path):
     path = tmp_path / "daemon.db"
     build_index(path, entries(3), 3)
     build_index(path, entries(1), 9)
@@ -200,7 +200,7 @@ def test_an_up_to_date_file_is_left_alone(tmp_path):
 
 
 @pytest.mark.fault("G13")
-def test_a_newer_one_is_refused_with_both_numbers(tmp_path):
+def test_a_newer_version_is_refused_with_both_numbers(tmp_path):
     path = tmp_path / "daemon.db"
     make_first(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -210,7 +210,7 @@ def test_a_newer_one_is_refused_with_both_numbers(tmp_path):
 
 
 @pytest.mark.fault("G13")
-def test_killed_at_any_statement_it_is_old_or_new_and_never_half(tmp_path):
+def test_an_upgrade_killed_at_any_statement_leaves_the_old_or_the_new_version(tmp_path):
     for statement in range(1, 50):
         path = tmp_path / f"{statement}.db"
         make_first(path)

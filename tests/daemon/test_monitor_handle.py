@@ -35,7 +35,7 @@ def settings(directory, code):
     )
 
 
-def test_a_keeper_starts_its_charge_and_leaves_a_note_of_the_attempt(directory):
+def test_a_monitor_starts_its_worker_and_records_the_attempt(directory):
     pid = start_monitor(directory, settings(directory, "import os; print(os.environ['OWN'])"))
     os.waitpid(pid, 0)
     monitor_record = read_monitor_record(directory)
@@ -48,7 +48,7 @@ def test_a_keeper_starts_its_charge_and_leaves_a_note_of_the_attempt(directory):
     assert directory.output_file().read_text() == "yes\n"
 
 
-def test_two_keepers_of_one_run_cannot_be(directory):
+def test_a_run_has_at_most_one_monitor(directory):
     pid = start_monitor(directory, settings(directory, "import time; time.sleep(1000)"))
     monitor = find_process(pid)
     try:
@@ -62,14 +62,14 @@ def test_two_keepers_of_one_run_cannot_be(directory):
     assert not is_running(monitor)
 
 
-def test_a_daemon_inside_a_run_does_not_hand_its_own_id_on(directory, monkeypatch):
+def test_a_daemon_inside_a_run_does_not_pass_on_the_id_of_that_run(directory, monkeypatch):
     monkeypatch.setenv(RUN_ID_VARIABLE, "01M7H5H1TJ9XS3KR3PDYDV0000")
     pid = start_monitor(directory, settings(directory, f"import os; print(os.environ['{RUN_ID_VARIABLE}'])"))
     os.waitpid(pid, 0)
     assert directory.output_file().read_text().strip() == directory.id
 
 
-def test_the_signals_of_this_process_are_listened_to_as_before(directory):
+def test_the_signal_mask_of_the_daemon_is_restored(directory):
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     os.waitpid(start_monitor(directory, settings(directory, "pass")), 0)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
@@ -78,12 +78,12 @@ def test_the_signals_of_this_process_are_listened_to_as_before(directory):
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"schema_version": 9}', json.dumps({"schema_version": 1, "attempt": 1})]
 )
-def test_a_note_that_cannot_be_read_is_none(directory, content):
+def test_an_unreadable_record_is_none(directory, content):
     directory.monitor_file.write_text(content)
     assert read_monitor_record(directory) is None
 
 
-def test_the_same_pid_of_another_process_is_not_still_there():
+def test_a_reused_pid_is_not_the_same_process():
     own = find_process(os.getpid())
     assert is_running(own)
     assert not is_running(Process(own.pid, own.parent, own.started_at + 1.0))
@@ -120,7 +120,7 @@ def wait_for_end(monitored_run):
     assert poll.poll(30_000), "its handle never told of the end"
 
 
-def test_its_handle_tells_of_the_end_and_no_zombie_stays(run):
+def test_the_pidfd_signals_the_end_and_no_zombie_is_left(run):
     directory, pid = run("pass")
     monitored_run = MonitoredRun(directory, 1, pid)
     wait_for_end(monitored_run)
@@ -131,7 +131,7 @@ def test_its_handle_tells_of_the_end_and_no_zombie_stays(run):
         os.waitpid(pid, 0)
 
 
-def test_one_that_was_found_is_identified_by_its_note(run, wait_until):
+def test_an_adopted_monitor_is_identified_by_its_record(run, wait_until):
     directory, pid = run(SLEEP)
     monitored_run = MonitoredRun(directory, 1)
     assert (monitored_run.pidfd, monitored_run.has_ended()) == (None, False)
@@ -142,7 +142,7 @@ def test_one_that_was_found_is_identified_by_its_note(run, wait_until):
     monitored_run.close()
 
 
-def test_the_note_of_another_attempt_is_not_its_own(run, wait_until):
+def test_the_record_of_another_attempt_is_ignored(run, wait_until):
     directory, pid = run("pass")
     MonitoredRun(directory, 1, pid)
     wait_until(lambda: is_zombie(pid), "its end")
@@ -151,7 +151,7 @@ def test_the_note_of_another_attempt_is_not_its_own(run, wait_until):
     os.waitpid(pid, 0)
 
 
-def test_without_a_keeper_the_worker_itself_is_watched_and_ended(run, wait_until):
+def test_without_a_monitor_the_worker_itself_is_watched_and_killed(run, wait_until):
     directory, pid = run(SLEEP)
     monitored_run = MonitoredRun(directory, 1, pid)
     monitor_record = wait_until(
@@ -167,7 +167,7 @@ def test_without_a_keeper_the_worker_itself_is_watched_and_ended(run, wait_until
     monitored_run.close()
 
 
-def test_a_word_printed_is_a_sound(run, wait_until):
+def test_printed_output_counts_as_activity(run, wait_until):
     directory, pid = run("import sys; print('a word', flush=True); sys.stdin.read(); import time; time.sleep(1000)")
     monitored_run = MonitoredRun(directory, 1, pid)
     wait_until(lambda: directory.output_file().exists() and directory.output_file().read_text(), "its word")
@@ -178,7 +178,7 @@ def test_a_word_printed_is_a_sound(run, wait_until):
     monitored_run.close()
 
 
-def test_killing_the_tree_takes_the_keeper_too(run, wait_until):
+def test_killing_the_tree_kills_the_monitor_too(run, wait_until):
     directory, pid = run(SLEEP)
     monitored_run = MonitoredRun(directory, 1, pid)
     wait_until(lambda: (found := monitored_run.monitor_record()) and found.worker, "the worker")

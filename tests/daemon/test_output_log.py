@@ -9,7 +9,7 @@ def open_log(tmp_path):
     return OutputLog(tmp_path / "output.log", tmp_path / "output.1.log", LIMIT)
 
 
-def test_a_short_log_is_left_alone(tmp_path):
+def test_a_short_log_is_not_changed(tmp_path):
     log = open_log(tmp_path)
     os.write(log.open(), b"few words\n")
     log.trim()
@@ -17,7 +17,7 @@ def test_a_short_log_is_left_alone(tmp_path):
     assert not (tmp_path / "output.1.log").exists()
 
 
-def test_a_long_one_is_cut_and_its_end_kept_beside(tmp_path):
+def test_a_long_log_is_truncated_and_its_end_stored(tmp_path):
     log = open_log(tmp_path)
     stream = log.open()
     os.write(stream, bytes(range(256)) * 20)
@@ -29,7 +29,7 @@ def test_a_long_one_is_cut_and_its_end_kept_beside(tmp_path):
     assert log.dropped == 5120 - LIMIT // 2
 
 
-def test_however_much_is_written_two_pieces_remain(tmp_path):
+def test_any_amount_of_output_leaves_two_bounded_files(tmp_path):
     log = open_log(tmp_path)
     stream = log.open()
     for _ in range(200):
@@ -41,7 +41,7 @@ def test_however_much_is_written_two_pieces_remain(tmp_path):
     assert max(sizes) <= LIMIT + 300
 
 
-def test_a_writer_that_does_not_append_is_kept_short_too(tmp_path):
+def test_a_writer_without_append_mode_is_truncated_too(tmp_path):
     """It writes on at its old offset: the file looks long, but holds nothing there."""
     log = open_log(tmp_path)
     stream = os.open(tmp_path / "output.log", os.O_WRONLY | os.O_CREAT)
@@ -52,13 +52,13 @@ def test_a_writer_that_does_not_append_is_kept_short_too(tmp_path):
     assert (tmp_path / "output.log").stat().st_blocks * 512 < 16_384
 
 
-def test_who_writes_fast_is_looked_at_often(tmp_path):
+def test_a_fast_writer_is_checked_often(tmp_path):
     log = open_log(tmp_path)
     assert log.trim() == SLOWEST_SECONDS
     os.write(log.open(), b"z" * 950)
     assert FASTEST_SECONDS <= log.trim() < SLOWEST_SECONDS
 
 
-def test_a_directory_that_is_gone_does_not_matter(tmp_path):
+def test_a_missing_directory_is_ignored(tmp_path):
     log = OutputLog(tmp_path / "gone" / "a", tmp_path / "gone" / "b", LIMIT)
     assert log.trim() == SLOWEST_SECONDS

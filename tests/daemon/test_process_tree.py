@@ -36,7 +36,7 @@ def start():
         process.stdout.close()
 
 
-def test_a_process_is_known_by_pid_and_start_as_elsewhere_in_the_house():
+def test_a_process_is_identified_by_pid_and_start_time():
     found = find_process(os.getpid())
     assert found == Process(os.getpid(), os.getppid(), process_started_at(os.getpid()))
 
@@ -49,13 +49,13 @@ def test_a_zombie_and_a_pid_without_process_are_none():
     assert find_process(child.pid) is None
 
 
-def test_whoever_carries_the_id_is_a_member_and_nobody_else(start):
+def test_only_processes_with_the_run_id_are_members(start):
     own, other = start(), start(run_id="01M7H5H1TJ9XS3KR3PDYDV0000")
     assert [process.pid for process in find_members(RUN, None)] == [own.pid]
     assert other.poll() is None
 
 
-def test_a_child_that_forgot_the_id_is_found_below_one_that_has_it(start):
+def test_a_child_without_the_id_is_found_below_a_process_with_it(start):
     code = (
         "import os, subprocess, sys; print(subprocess.Popen([sys.executable, '-S', '-c', %r], env={}).pid, flush=True)"
     )
@@ -68,7 +68,7 @@ def test_a_child_that_forgot_the_id_is_found_below_one_that_has_it(start):
 
 
 @pytest.mark.fault("G4")
-def test_a_stranger_with_the_same_pid_is_never_signalled(start):
+def test_another_process_with_a_reused_pid_is_never_signalled(start):
     process = start()
     found = find_process(process.pid)
     stranger = Process(found.pid, found.parent, found.started_at - 1.0)
@@ -79,7 +79,7 @@ def test_a_stranger_with_the_same_pid_is_never_signalled(start):
     assert send_signal(found, signal.SIGKILL) is False
 
 
-def test_those_born_while_others_die_are_ended_too(start):
+def test_processes_started_during_the_kill_are_killed_too(start):
     """For a while it has a child every few milliseconds, each in a session of its own."""
     code = (
         "import os, time\n"
@@ -96,7 +96,7 @@ def test_those_born_while_others_die_are_ended_too(start):
     assert kill_members(lambda: find_members(RUN, None), 10.0) == 0
 
 
-def test_memory_is_that_of_all_together(start):
+def test_memory_is_the_sum_over_all_processes(start):
     process = start("block = b'x' * (64 << 20); print(len(block), flush=True); import time; time.sleep(1000)")
     process.stdout.readline()
     used = resident_bytes(find_members(RUN, None))

@@ -19,12 +19,12 @@ def sequences(placements):
 
 
 @pytest.mark.fault("G14")
-def test_order_is_priority_then_acceptance_whatever_the_clock_says():
+def test_the_order_is_priority_then_acceptance_independent_of_the_clock():
     waiting = [entry(3), entry(1), entry(2, priority=1), entry(4, state=RunState.RUNNING)]
     assert [one.submission.sequence for one in sort_queue(waiting)] == [2, 1, 3]
 
 
-def test_a_run_without_a_ticket_never_waits_here():
+def test_a_run_without_a_submission_is_never_queued():
     assert sort_queue([RunEntry(entry(1).record, None)]) == []
 
 
@@ -33,24 +33,24 @@ def test_as_many_start_as_fit():
     assert sequences(placements) == [1, 2]
 
 
-def test_who_does_not_fit_keeps_its_place_reserved():
+def test_a_run_that_does_not_fit_reserves_its_resources():
     """The wide one waits for both cores; the narrow one behind it must not take one of them for ever."""
     running = [entry(9, state=RunState.RUNNING)]
     assert sequences(find_placements([entry(1, cpus=2), entry(2)], running, Resources(2, 0, 0))) == []
 
 
-def test_who_waits_for_a_card_holds_up_nobody_who_needs_none_beyond_its_own_core():
+def test_a_run_that_waits_for_a_gpu_holds_back_others_only_by_its_cpus():
     running = [entry(9, gpus=1, state=RunState.RUNNING, devices=(0,))]
     waiting = [entry(1, gpus=1), entry(2), entry(3)]
     assert sequences(find_placements(waiting, running, Resources(3, 1, 0))) == [2]
 
 
-def test_who_takes_nothing_here_always_starts():
+def test_a_run_without_local_resources_always_starts():
     crowded = [entry(9, cpus=5, state=RunState.RUNNING)]
     assert sequences(find_placements([entry(1), entry(2, cpus=0)], crowded, Resources(2, 0, 0))) == [2]
 
 
-def test_devices_are_given_out_once():
+def test_a_gpu_is_assigned_to_one_run():
     running = [entry(9, gpus=1, state=RunState.RUNNING, devices=(1,))]
     placements = find_placements([entry(1, gpus=1), entry(2, gpus=1)], running, Resources(9, 3, 0))
     assert [place.gpus for place in placements] == [(0,), (2,)]
@@ -60,7 +60,7 @@ def test_devices_are_given_out_once():
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 100)), max_size=12),
     st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 200)),
 )
-def test_never_more_is_given_than_there_is(wishes, machine):
+def test_resources_are_never_exceeded(wishes, machine):
     has = Resources(*machine)
     placements = find_placements([entry(number, *wish) for number, wish in enumerate(wishes)], [], has)
     used = used_resources([place.entry for place in placements])

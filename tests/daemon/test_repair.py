@@ -64,13 +64,13 @@ def test_after_any_damage_the_index_is_rebuilt_from_the_runs(home, served, damag
         daemon.wait("running", 30)
 
 
-def test_a_run_that_cannot_be_read_is_named_and_the_others_are_kept(home, served):
+def test_an_unreadable_run_is_named_and_the_others_are_kept(home, served):
     RunStore(home).directory(served["done"].id).status_file.write_text("{")
     repaired = repair_index(home)
     assert repaired.unreadable == (served["done"].id,)
     assert repaired.runs == 5
 
 
-def test_nothing_is_repaired_under_a_living_daemon(home, served):
+def test_repair_is_refused_while_a_daemon_runs(home, served):
     with open_daemon(home), pytest.raises(StoreInUse, match=str(os.getpid())):
         repair_index(home)

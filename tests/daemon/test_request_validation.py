@@ -25,7 +25,7 @@ def errors_of(request, options=None, **more):
     return {one.key: str(one) for one in refused.value.field_errors}
 
 
-def test_what_passes_is_handed_on_with_what_it_takes():
+def test_a_valid_request_is_returned_with_its_resources():
     prepared = check(script("pass", nproc=2), SubmissionOptions(memory_mb=300))
     assert prepared.config == {"code": "pass"}
     assert prepared.resources == Resources(2, 0, 300)
@@ -56,10 +56,10 @@ def test_invalid_options_are_refused_by_key(options, key):
     assert set(errors_of(script("pass"), options)) == {key}
 
 
-def test_what_another_executor_places_takes_nothing_here(monkeypatch):
+def test_another_executor_takes_no_local_resources(monkeypatch):
     monkeypatch.setattr(request_validation, "executor_names", lambda: ["local", "ray"])
     assert check(script("pass", nproc=64, executor="ray")).resources == Resources(0, 0, 0)
 
 
-def test_more_memory_than_there_is_can_never_start():
+def test_a_request_for_too_much_memory_is_refused():
     assert "5000 MB" in errors_of(script("pass"), SubmissionOptions(memory_mb=5000))["nproc"]

@@ -24,7 +24,7 @@ SUBMISSION = Submission(
 )
 
 
-def test_a_ticket_comes_back_as_it_was(tmp_path):
+def test_a_submission_is_read_as_written(tmp_path):
     directory = RunDirectory(tmp_path)
     write_submission(directory, SUBMISSION)
     assert read_submission(directory) == SUBMISSION
@@ -39,14 +39,14 @@ def test_the_old_name_of_submitted_by_is_read(tmp_path):
     assert read_submission(directory) == SUBMISSION
 
 
-def test_a_run_without_one_is_nobody_s_to_start(tmp_path):
+def test_a_run_without_a_submission_has_none(tmp_path):
     assert read_submission(RunDirectory(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
     "change", [{"sequence": "7"}, {"resources": None}, {"terms": {"hurry": 1}}, {"schema_version": 2}, {"nproc": None}]
 )
-def test_one_that_says_something_else_is_refused_by_name(tmp_path, change):
+def test_an_invalid_submission_is_refused_by_file_name(tmp_path, change):
     directory = RunDirectory(tmp_path)
     write_submission(directory, SUBMISSION)
     content = json.loads(directory.queue_file.read_text()) | change
@@ -58,7 +58,7 @@ def test_one_that_says_something_else_is_refused_by_name(tmp_path, change):
 RECORD = RunRecord("01M7H5H1TJ9XS3KR3PDYDV077C", "n", "script", "", RunState.QUEUED, 1.0, summary={"mean": 2.5})
 
 
-def test_an_entry_survives_the_index():
+def test_an_entry_is_decoded_as_encoded():
     for entry in (RunEntry(RECORD), RunEntry(RECORD, Submission(1, 1, Resources()), (0, 2), status_stamp="1-2")):
         assert decode_entry(json.loads(json.dumps(encode_entry(entry))), Path("x")) == entry
 

@@ -91,7 +91,7 @@ def run(home):
 @pytest.mark.parametrize(
     ("code", "expected"), [("pass", 0), ("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 11)", -11)]
 )
-def test_how_a_worker_ended_stands_in_the_note(run, code, expected):
+def test_the_record_contains_the_exit_code_of_the_worker(run, code, expected):
     monitor_record = run(code).end()
     assert (
         monitor_record.has_ended,
@@ -101,7 +101,7 @@ def test_how_a_worker_ended_stands_in_the_note(run, code, expected):
     ) == (True, expected, False, False)
 
 
-def test_the_worker_has_the_run_s_id_a_session_of_its_own_and_no_input(run):
+def test_the_worker_has_the_run_id_its_own_session_and_no_input(run):
     one = run(
         "import os, sys; print(os.environ['PALAESTRA_RUN_ID'], os.getsid(0) == os.getpid(), sys.stdin.read() == '')"
     )
@@ -122,7 +122,7 @@ def test_the_status_says_running_before_the_worker_runs(run, home):
     assert read_written_record(one.directory).pid == read_monitor_record(one.directory).worker.pid
 
 
-def test_the_lock_is_held_from_before_its_start_to_its_end_and_not_by_the_worker(run, wait_until):
+def test_the_monitor_holds_the_lock_for_its_whole_life_and_the_worker_does_not(run, wait_until):
     one = run("print('on', flush=True); " + SLEEP)
     assert is_monitored(one.directory)
     wait_until(one.output, "its first words")
@@ -135,7 +135,7 @@ def test_the_lock_is_held_from_before_its_start_to_its_end_and_not_by_the_worker
     send_signal(monitor_record.worker, signal.SIGKILL)
 
 
-def test_a_gentle_stop_reaches_the_worker(run, wait_until):
+def test_a_stop_sends_sigterm_to_the_worker(run, wait_until):
     one = run(
         "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(143))\n"
         "print('on', flush=True); time.sleep(1000)"
@@ -146,7 +146,7 @@ def test_a_gentle_stop_reaches_the_worker(run, wait_until):
     assert (monitor_record.exit_code, monitor_record.is_stopping) == (143, True)
 
 
-def test_a_stop_before_the_keeper_listens_is_not_lost(run):
+def test_a_stop_before_the_monitor_handles_signals_is_not_lost(run):
     one = run(SLEEP)
     send_signal(one.monitor, signal.SIGTERM)
     monitor_record = one.end()
@@ -154,7 +154,7 @@ def test_a_stop_before_the_keeper_listens_is_not_lost(run):
 
 
 @pytest.mark.fault("G5")
-def test_who_ignores_the_stop_is_killed_after_the_grace(run, wait_until, quickest):
+def test_a_worker_that_ignores_the_stop_is_killed_after_the_grace_period(run, wait_until, quickest):
     def seconds_until_killed():
         one = run(STUBBORN, grace_seconds=0.5)
         wait_until(one.output, "its first words")
@@ -167,7 +167,7 @@ def test_who_ignores_the_stop_is_killed_after_the_grace(run, wait_until, quickes
     assert 0.5 <= quickest(seconds_until_killed, 2.5) < 2.5
 
 
-def test_no_grace_is_given_when_none_is_wanted(run, wait_until):
+def test_without_a_grace_period_the_worker_is_killed_at_once(run, wait_until):
     one = run(STUBBORN, grace_seconds=1000.0)
     wait_until(one.output, "its first words")
     send_signal(one.monitor, signal.SIGUSR1)
@@ -175,7 +175,7 @@ def test_no_grace_is_given_when_none_is_wanted(run, wait_until):
 
 
 @pytest.mark.fault("G6")
-def test_a_child_that_hid_from_its_parent_its_session_and_its_name_is_found(run, wait_until):
+def test_a_detached_child_is_found(run, wait_until):
     one = run(HIDES, grace_seconds=0.2)
     hidden = int(wait_until(one.output, "the hidden one"))
     assert RUN_ID_VARIABLE not in Path(f"/proc/{hidden}/environ").read_text()
@@ -185,7 +185,7 @@ def test_a_child_that_hid_from_its_parent_its_session_and_its_name_is_found(run,
     assert find_process(hidden) is None
 
 
-def test_what_a_worker_leaves_behind_is_ended_with_it(run, wait_until):
+def test_processes_that_outlive_the_worker_are_killed(run, wait_until):
     one = run("import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(1000)\nprint('left')")
     monitor_record = one.end()
     assert monitor_record.exit_code == 0
@@ -193,14 +193,14 @@ def test_what_a_worker_leaves_behind_is_ended_with_it(run, wait_until):
 
 
 @pytest.mark.fault("G3")
-def test_too_much_memory_ends_the_tree_and_is_named(run):
+def test_too_much_memory_kills_the_tree_and_is_recorded(run):
     grabs = "import time; block = b'x' * (200 << 20); time.sleep(1000)"
     monitor_record = run(grabs, memory_mb=100).end()
     assert (monitor_record.is_out_of_memory, monitor_record.exit_code) == (True, -signal.SIGKILL)
     assert monitor_record.used_mb > 100
 
 
-def test_the_log_is_kept_short_while_the_worker_writes(run):
+def test_the_log_is_truncated_while_the_worker_writes(run):
     limit = 256 << 10
     one = run("import sys\nfor _ in range(200): sys.stdout.buffer.write(b'x' * 100_000 + b'\\n')", log_bytes=limit)
     monitor_record = one.end()
@@ -210,7 +210,7 @@ def test_the_log_is_kept_short_while_the_worker_writes(run):
     assert monitor_record.dropped_bytes > 10_000_000
 
 
-def test_it_needs_nothing_but_the_standard_library():
+def test_the_monitor_imports_only_the_standard_library():
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import palaestra.daemon.run_monitor\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('pydantic', 'psutil', 'numpy', 'ruamel')])"
@@ -220,14 +220,14 @@ def test_it_needs_nothing_but_the_standard_library():
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_a_removed_run_does_not_keep_it(run, wait_until):
+def test_the_monitor_ends_although_its_run_was_removed(run, wait_until):
     one = run("import time; time.sleep(0.3)")
     wait_until(lambda: (found := read_monitor_record(one.directory)) and found.worker, "the worker")
     one.directory.path.rename(one.directory.path.with_name("gone"))
     wait_until(lambda: os.waitpid(one.pid, os.WNOHANG)[0], "its end")
 
 
-def test_a_charge_is_plain_data(run):
+def test_monitor_settings_are_plain_data(run):
     one = run("pass")
     assert MonitorSettings(**json.loads(json.dumps(asdict(one.settings)))) == one.settings
     one.end()

@@ -54,11 +54,11 @@ def monitor_record(code=None, **changes):
         (monitor_record(0, attempt=7), RunOutcome(RunState.LOST, GONE, None)),
     ],
 )
-def test_every_end_has_its_state_and_its_cause(found, expected):
+def test_every_exit_has_a_state_and_a_cause(found, expected):
     assert determine_outcome(found, SUBMISSION, ["first", "last"]) == expected
 
 
-def test_who_was_told_to_stop_and_is_gone_is_cancelled_and_not_lost():
+def test_a_stopped_run_without_an_exit_code_is_cancelled_not_lost():
     assert determine_outcome(monitor_record(), SUBMISSION, [], is_stopped=True).state is RunState.CANCELLED
 
 
@@ -71,14 +71,14 @@ def events(directory):
     return [entry.event for entry in read_journal(directory.journal_file)][1:]
 
 
-def test_a_worker_that_never_said_it_ran_is_settled_all_the_same(directory):
+def test_a_worker_that_never_reported_running_is_finalized(directory):
     record = finalize_run(directory, read_written_record(directory), SUBMISSION, monitor_record(0), SystemClock())
     assert record.state is RunState.FINISHED
     assert read_written_record(directory) == record
     assert events(directory) == ["worker.ended", "run.finished"]
 
 
-def test_what_the_worker_itself_wrote_at_its_end_stands(directory):
+def test_a_final_status_of_the_worker_is_kept(directory):
     queued = read_written_record(directory)
     own = moved(moved(queued, RunState.RUNNING), RunState.FAILED, failure="non-finite loss at update 7", exit_code=1)
     write_record(directory, own)
@@ -87,14 +87,14 @@ def test_what_the_worker_itself_wrote_at_its_end_stands(directory):
     assert events(directory) == ["worker.ended"]
 
 
-def test_a_damaged_status_is_replaced_by_what_was_known(directory):
+def test_a_damaged_status_is_replaced_by_the_last_known_one(directory):
     known = read_written_record(directory)
     directory.status_file.write_text("{")
     finalize_run(directory, known, SUBMISSION, monitor_record(-9), SystemClock())
     assert read_written_record(directory).failure == "the process was ended by SIGKILL"
 
 
-def test_a_status_that_cannot_be_written_does_not_stop_the_daemon(directory, monkeypatch):
+def test_an_unwritable_status_does_not_stop_the_daemon(directory, monkeypatch):
     def full(*_arguments, **_named):
         raise OSError(28, "No space left on device")
 
@@ -104,7 +104,7 @@ def test_a_status_that_cannot_be_written_does_not_stop_the_daemon(directory, mon
 
 
 @pytest.mark.parametrize(("is_stopped", "state"), [(False, RunState.FAILED), (True, RunState.CANCELLED)])
-def test_a_worker_that_was_never_started_says_why(directory, is_stopped, state):
+def test_a_run_that_could_not_start_has_a_reason(directory, is_stopped, state):
     directory.monitor_log_file().write_text("Traceback\nOSError: no room\n")
     record = fail_run(directory, read_written_record(directory), SystemClock(), is_stopped=is_stopped)
     assert (record.state, record.failure) == (state, "could not be started: OSError: no room")
@@ -116,7 +116,7 @@ def directory_with(tmp_path, content):
     return directory
 
 
-def test_the_last_lines_are_kept_and_nothing_else(tmp_path):
+def test_only_the_last_lines_are_read(tmp_path):
     content = b"".join(b"line %d\n" % number for number in range(5000))
     assert read_output_tail(directory_with(tmp_path, content)) == [
         f"line {number}" for number in range(5000 - MAX_LINES, 5000)
@@ -124,7 +124,7 @@ def test_the_last_lines_are_kept_and_nothing_else(tmp_path):
 
 
 @pytest.mark.fault("W11")
-def test_what_could_forge_another_line_or_paint_the_screen_is_escaped(tmp_path):
+def test_control_characters_in_the_output_are_escaped(tmp_path):
     content = b"\x1b[31mred\x07\n\xff\xfe binary \x00\nprogress 1\rprogress 2\n\xe2\x80\xae backwards\n"
     tail = read_output_tail(directory_with(tmp_path, content))
     assert tail[-1].startswith("\\u202e")
@@ -132,13 +132,13 @@ def test_what_could_forge_another_line_or_paint_the_screen_is_escaped(tmp_path):
     assert "progress 2" in tail
 
 
-def test_the_last_words_are_found_though_the_log_was_cut_just_then(tmp_path):
+def test_the_last_lines_are_found_after_a_truncation(tmp_path):
     directory = directory_with(tmp_path, b"[dropped]\n")
     directory.earlier_output_file().write_bytes(b"x" * 10_000 + b"\nlast words\n")
     assert read_output_tail(directory)[-2:] == ["last words", "[dropped]"]
 
 
-def test_a_line_of_megabytes_is_cut(tmp_path):
+def test_a_very_long_line_is_shortened(tmp_path):
     tail = read_output_tail(directory_with(tmp_path, b"x" * 1_000_000))
     assert [len(line) for line in tail] == [MAX_LINE]
 

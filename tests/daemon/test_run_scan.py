@@ -63,7 +63,7 @@ def move_to(directory, *states):
     write_record(directory, record)
 
 
-def test_accepted_and_never_started_waits(accepted):
+def test_an_accepted_run_that_never_started_is_waiting(accepted):
     assert startup_state(accepted) is StartupState.WAITING
     write_note(accepted)  # its keeper was killed before it started anything
     assert startup_state(accepted) is StartupState.WAITING
@@ -71,13 +71,13 @@ def test_accepted_and_never_started_waits(accepted):
     assert startup_state(accepted) is StartupState.WAITING
 
 
-def test_whoever_holds_the_lock_keeps_the_run_whatever_else_is_there_yet(accepted):
+def test_a_held_lock_means_monitored_even_without_a_record(accepted):
     with lock(accepted):
         assert startup_state(accepted) is StartupState.MONITORED
     assert startup_state(accepted) is StartupState.WAITING
 
 
-def test_a_living_worker_without_keeper_is_unkept_and_a_dead_one_has_ended(accepted, sleeper):
+def test_without_a_monitor_a_living_worker_is_unmonitored_and_a_dead_one_unrecorded(accepted, sleeper):
     move_to(accepted, RunState.RUNNING)
     write_note(accepted, sleeper)
     assert startup_state(accepted) is StartupState.UNMONITORED
@@ -87,17 +87,17 @@ def test_a_living_worker_without_keeper_is_unkept_and_a_dead_one_has_ended(accep
     assert startup_state(accepted) is StartupState.UNRECORDED
 
 
-def test_what_is_over_is_over(accepted):
+def test_a_finished_run_is_over(accepted):
     move_to(accepted, RunState.CANCELLED)
     assert startup_state(accepted) is StartupState.OVER
 
 
-def test_a_run_that_somebody_goes_on_with_by_hand_is_left_to_him(accepted):
+def test_a_run_continued_by_another_process_is_external(accepted):
     move_to(accepted, RunState.RUNNING)
     assert startup_state(accepted) is StartupState.EXTERNAL
 
 
-def test_a_run_without_a_ticket_is_never_started(tmp_path):
+def test_a_run_without_a_submission_is_never_started(tmp_path):
     directory = RunStore(tmp_path).create(RunRequest("native", "cartpole", {}), {})
     assert startup_state(directory) is StartupState.EXTERNAL
     move_to(directory, RunState.RUNNING)

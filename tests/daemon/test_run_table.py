@@ -29,7 +29,7 @@ def run_table(place):
         yield RunTable(index, EventBus())
 
 
-def test_what_was_accepted_is_known_again_with_its_count(place):
+def test_accepted_runs_and_the_sequence_number_survive_a_restart(place):
     with closing(Index(place)) as index:
         run_table = RunTable(index, EventBus())
         sequence = run_table.reserve(10)
@@ -41,7 +41,7 @@ def test_what_was_accepted_is_known_again_with_its_count(place):
         assert run_table.reserve(10) == sequence + 1
 
 
-def test_a_number_is_never_given_twice_even_when_its_run_was_removed(place):
+def test_a_sequence_number_is_never_reused(place):
     with closing(Index(place)) as index:
         run_table = RunTable(index, EventBus())
         run_table.accept(entry(FIRST, run_table.reserve(10)))
@@ -51,7 +51,7 @@ def test_a_number_is_never_given_twice_even_when_its_run_was_removed(place):
         assert RunTable(index, EventBus()).reserve(10) == 2
 
 
-def test_places_are_reserved_while_requests_are_written_down(run_table):
+def test_a_queue_place_is_reserved_while_a_request_is_accepted(run_table):
     assert run_table.reserve(2) == 1
     assert run_table.reserve(2) == 2
     assert run_table.reserve(2) is None
@@ -59,7 +59,7 @@ def test_places_are_reserved_while_requests_are_written_down(run_table):
     assert run_table.reserve(2) == 3
 
 
-def test_a_heartbeat_is_shown_but_not_written(place):
+def test_a_heartbeat_is_not_written_to_the_index(place):
     with closing(Index(place)) as index:
         run_table = RunTable(index, EventBus())
         run_table.accept(entry(FIRST))
@@ -69,13 +69,13 @@ def test_a_heartbeat_is_shown_but_not_written(place):
         assert RunTable(index, EventBus()).find(FIRST).is_silent is False
 
 
-def test_newest_first(run_table):
+def test_runs_are_listed_newest_first(run_table):
     for run_id in (FIRST, SECOND):
         run_table.accept(entry(run_id))
     assert [one.id for one in run_table.all()] == [SECOND, FIRST]
 
 
-def test_two_that_begin_alike_are_not_guessed_between(run_table):
+def test_an_ambiguous_prefix_is_refused(run_table):
     run_table.accept(entry(FIRST, name="one"))
     run_table.accept(entry(SECOND, name="two"))
     assert run_table.resolve("one").id == FIRST
@@ -85,7 +85,7 @@ def test_two_that_begin_alike_are_not_guessed_between(run_table):
         run_table.resolve("twoo")
 
 
-def test_every_change_is_news(place):
+def test_every_change_is_published(place):
     event_bus = EventBus()
     with closing(Index(place)) as index:
         run_table = RunTable(index, event_bus)

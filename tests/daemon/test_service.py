@@ -44,7 +44,7 @@ def test_a_submitted_script_runs_to_its_end_and_every_file_says_so(serve, home):
     assert events_of(directory)[-2:] == ["worker.ended", "run.finished"]
 
 
-def test_a_failed_script_is_told_with_its_code_and_its_last_words(serve):
+def test_a_failed_script_is_reported_with_exit_code_and_last_line(serve):
     daemon = serve()
     entry = daemon.submit(script("import sys; print('before', flush=True); sys.exit('it broke')"))
     done = daemon.wait(entry.id, 30)
@@ -54,7 +54,7 @@ def test_a_failed_script_is_told_with_its_code_and_its_last_words(serve):
     assert ended[0].data["output"] == ["before", "it broke"]
 
 
-def test_a_program_that_cannot_be_started_fails_by_name(home):
+def test_a_missing_program_fails_with_its_name(home):
     class Broken:
         name = "broken"
 
@@ -70,7 +70,7 @@ def test_a_program_that_cannot_be_started_fails_by_name(home):
     assert "/no/such/program cannot be started" in done.record.failure
 
 
-def test_everything_wrong_with_a_request_is_said_at_once_and_nothing_is_left(serve, home):
+def test_all_errors_of_a_request_are_reported_and_nothing_is_created(serve, home):
     daemon = serve()
     wrong = RunRequest("script", "", {"kode": 1, "cod": 2}, name="../up", executor="rey", nproc=0)
     with pytest.raises(RequestRefused) as refused:
@@ -80,12 +80,12 @@ def test_everything_wrong_with_a_request_is_said_at_once_and_nothing_is_left(ser
     assert [path.name for path in home.iterdir()] == [".palaestra"]
 
 
-def test_more_than_the_machine_has_is_refused_and_not_queued_for_ever(serve):
+def test_a_request_beyond_the_machine_is_refused_not_queued(serve):
     with pytest.raises(RequestRefused, match="needs 3 CPUs.*the daemon has 2"):
         serve().submit(script("", nproc=3))
 
 
-def test_equal_requests_are_two_runs(serve):
+def test_equal_requests_become_two_runs(serve):
     daemon = serve()
     one, other = (daemon.submit(script("pass")) for _ in range(2))
     assert one.id != other.id
@@ -99,7 +99,7 @@ def test_a_taken_name_is_refused(serve):
         daemon.submit(script("pass", name="mine"))
 
 
-def test_slots_bound_how_many_run_and_order_is_by_priority_then_acceptance(serve, wait_until):
+def test_slots_limit_running_runs_and_the_order_is_priority_then_acceptance(serve, wait_until):
     daemon = serve()
     wide = daemon.submit(script(SLEEP, nproc=2))
     wait_until(lambda: daemon.get(wide.id).state is RunState.RUNNING, "the first to start")
@@ -116,7 +116,7 @@ def test_slots_bound_how_many_run_and_order_is_by_priority_then_acceptance(serve
     assert daemon.slots().used.cpus == 0
 
 
-def test_a_waiting_run_can_be_moved_within_the_queue(serve, wait_until):
+def test_the_priority_of_a_queued_run_can_be_changed(serve, wait_until):
     daemon = serve()
     wide = daemon.submit(script(SLEEP, nproc=2))
     wait_until(lambda: daemon.get(wide.id).state is RunState.RUNNING, "the first to start")
@@ -128,7 +128,7 @@ def test_a_waiting_run_can_be_moved_within_the_queue(serve, wait_until):
         daemon.prioritise(wide.id, 3)
 
 
-def test_each_run_gets_graphics_cards_of_its_own(serve):
+def test_each_run_gets_its_own_gpus(serve):
     daemon = serve()
     code = "import os, time; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); time.sleep(0.2)"
     request = RunRequest("script", "", {"code": code, "gpus": 1})
@@ -139,7 +139,7 @@ def test_each_run_gets_graphics_cards_of_its_own(serve):
     assert refresh_external == {"0", "1"}
 
 
-def test_a_full_queue_refuses_and_keeps_what_it_has(serve, wait_until):
+def test_a_full_queue_refuses_new_requests(serve, wait_until):
     daemon = serve(queue_limit=2)
     busy = daemon.submit(script(SLEEP, nproc=2))
     wait_until(lambda: daemon.get(busy.id).state is RunState.RUNNING, "its start")
@@ -151,7 +151,7 @@ def test_a_full_queue_refuses_and_keeps_what_it_has(serve, wait_until):
     assert daemon.submit(script("pass")).state is RunState.QUEUED
 
 
-def test_a_waiting_run_is_cancelled_at_once_and_never_starts(serve):
+def test_a_queued_run_is_cancelled_at_once_and_never_starts(serve):
     daemon = serve()
     busy = daemon.submit(script(SLEEP, nproc=2))
     waiting = daemon.submit(script("print('never')"))
@@ -179,7 +179,7 @@ def test_a_stopped_run_is_cancelled_and_can_be_retried_in_its_own_directory(serv
     daemon.wait("again", 30)
 
 
-def test_what_runs_waits_or_is_finished_is_not_retried(serve, wait_until):
+def test_running_queued_and_finished_runs_are_not_retried(serve, wait_until):
     daemon = serve()
     running = daemon.submit(script(SLEEP))
     done = daemon.submit(script("pass"))
@@ -202,7 +202,7 @@ def test_a_clone_is_a_new_run_of_the_same_request_with_changes(serve):
     assert daemon.directory(other.id).output_file().read_text() == "2\n"
 
 
-def test_train_again_repeats_the_last_request(serve):
+def test_rerun_latest_submits_the_last_request(serve):
     daemon = serve()
     with pytest.raises(Conflict, match="No request has been submitted"):
         daemon.rerun_latest()
@@ -213,7 +213,7 @@ def test_train_again_repeats_the_last_request(serve):
     assert read_request(daemon.directory(rerun_latest.id)).submitted_by == "web:ada"
 
 
-def test_a_running_or_waiting_run_is_never_removed(serve, wait_until):
+def test_a_running_or_queued_run_is_never_removed(serve, wait_until):
     daemon = serve()
     running = daemon.submit(script(SLEEP, nproc=2))
     wait_until(lambda: daemon.get(running.id).state is RunState.RUNNING, "its start")
@@ -228,7 +228,7 @@ def test_a_running_or_waiting_run_is_never_removed(serve, wait_until):
     assert daemon.get(running.id).state is RunState.RUNNING
 
 
-def test_news_tell_the_life_of_a_run_in_order(serve):
+def test_events_follow_the_life_of_a_run_in_order(serve):
     daemon = serve()
     heard = []
     unsubscribe = daemon.events.subscribe(heard.append)
@@ -241,7 +241,7 @@ def test_news_tell_the_life_of_a_run_in_order(serve):
     assert [event.change for event in daemon.events.since(heard[-1].sequence)] == ["removed"]
 
 
-def test_runs_that_others_make_are_listed_and_followed(serve, home, wait_until):
+def test_external_runs_are_listed_and_updated(serve, home, wait_until):
     daemon = serve()
     store = RunStore(home)
     directory = store.create(RunRequest("native", "cartpole", {}), {}, "by-hand")
@@ -252,7 +252,7 @@ def test_runs_that_others_make_are_listed_and_followed(serve, home, wait_until):
     wait_until(lambda: not daemon.runs(), "its removal")
 
 
-def test_a_selector_may_be_a_name_a_beginning_or_latest_but_never_a_path(serve, home):
+def test_a_selector_is_a_name_a_prefix_or_latest_but_never_a_path(serve, home):
     daemon = serve()
     one = daemon.submit(script("pass", name="one"))
     two = daemon.submit(script("pass", name="two"))
@@ -263,7 +263,7 @@ def test_a_selector_may_be_a_name_a_beginning_or_latest_but_never_a_path(serve, 
             daemon.get(bad)
 
 
-def test_submits_from_many_threads_all_arrive_once_in_one_order(serve):
+def test_submissions_of_many_threads_are_accepted_once_in_one_order(serve):
     daemon = serve()
     accepted = []
     threads = [threading.Thread(target=lambda: accepted.append(daemon.submit(script("pass")))) for _ in range(12)]
@@ -275,7 +275,7 @@ def test_submits_from_many_threads_all_arrive_once_in_one_order(serve):
     assert sorted(entry.submission.sequence for entry in accepted) == list(range(1, 13))
 
 
-def test_a_nickname_that_another_was_given_in_the_same_instant_is_drawn_anew(serve, home, monkeypatch):
+def test_a_nickname_taken_at_the_same_instant_is_generated_again(serve, home, monkeypatch):
     daemon = serve()
     real, answers = RunNames.claim, [False, False]
     monkeypatch.setattr(
@@ -288,7 +288,7 @@ def test_a_nickname_that_another_was_given_in_the_same_instant_is_drawn_anew(ser
 
 @pytest.mark.fault("G16")
 @pytest.mark.slow
-def test_two_hundred_submits_at_once_are_all_accepted_in_order(serve, figure):
+def test_two_hundred_concurrent_submissions_are_accepted_in_order(serve, figure):
     daemon = serve(tick_seconds=5.0)
     daemon.submit(script(SLEEP, nproc=2))
     lock, accepted = threading.Lock(), []
@@ -326,7 +326,7 @@ class JumpingClock:
 
 
 @pytest.mark.fault("G14")
-def test_a_clock_that_jumps_back_changes_no_order_and_no_end(home):
+def test_a_clock_that_jumps_back_changes_neither_order_nor_outcome(home):
     with Daemon(home, settings(), {"script": ScriptKind()}, JumpingClock()) as daemon:
         busy = daemon.submit(script(SLEEP, nproc=2))
         later = [daemon.submit(script("pass")) for _ in range(3)]
@@ -336,7 +336,7 @@ def test_a_clock_that_jumps_back_changes_no_order_and_no_end(home):
         assert {daemon.wait(entry.id, 30).state for entry in later} == {RunState.FINISHED}
 
 
-def test_an_index_without_room_refuses_the_request_and_leaves_no_directory(serve, home, monkeypatch, wait_until):
+def test_a_full_index_refuses_the_request_and_leaves_no_directory(serve, home, monkeypatch, wait_until):
     opened = []
     real = Index.__init__
     monkeypatch.setattr(Index, "__init__", lambda self, path: (real(self, path), opened.append(self))[0])
@@ -355,7 +355,7 @@ def test_an_index_without_room_refuses_the_request_and_leaves_no_directory(serve
     assert daemon.wait(daemon.submit(script("pass")).id, 30).state is RunState.FINISHED
 
 
-def test_leaving_the_block_ends_nothing_and_the_next_daemon_finds_it(home, wait_until):
+def test_workers_continue_after_the_block_and_the_next_daemon_adopts_them(home, wait_until):
     with open_daemon(home) as daemon:
         entry = daemon.submit(script("import time\nfor _ in range(40): time.sleep(0.05)\nprint('whole')"))
         wait_until(lambda: daemon.get(entry.id).record.pid, "its process")
@@ -368,7 +368,7 @@ def test_leaving_the_block_ends_nothing_and_the_next_daemon_finds_it(home, wait_
         assert daemon.directory(entry.id).output_file().read_text() == "whole\n"
 
 
-def test_a_daemon_never_loads_torch(home):
+def test_a_daemon_never_imports_torch(home):
     code = (
         "import sys; from palaestra.daemon.service import Daemon\n"
         "from palaestra.daemon.settings import DaemonSettings\n"
@@ -390,7 +390,7 @@ def test_a_daemon_never_loads_torch(home):
 
 
 @pytest.mark.fault("G16")
-def test_ten_thousand_waiting_runs_are_listed_at_once(serve, monkeypatch):
+def test_ten_thousand_queued_runs_are_listed_quickly(serve, monkeypatch):
     """The directories are not made: listing must not need them."""
     daemon = serve(scan_seconds=1e9)
     busy = daemon.submit(script(SLEEP, nproc=2), SubmissionOptions(priority=1))

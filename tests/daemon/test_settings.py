@@ -44,7 +44,7 @@ def test_the_lock_of_a_killed_daemon_is_free(home):
         assert DaemonDirectory(home).lock_file.read_text().strip() == str(os.getpid())
 
 
-def test_what_a_killed_daemon_left_half_written_is_cleared_away(home):
+def test_temporary_files_of_a_killed_daemon_are_removed(home):
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     place = DaemonDirectory(home).create()
@@ -55,11 +55,11 @@ def test_what_a_killed_daemon_left_half_written_is_cleared_away(home):
         assert [path for path in left if path.exists()] == []
 
 
-def test_what_is_the_daemon_s_own_is_closed_to_others(home):
+def test_the_daemon_directory_is_private(home):
     assert DaemonDirectory(home).create().path.stat().st_mode & 0o077 == 0
 
 
-def test_a_place_that_cannot_be_written_is_refused_by_name(tmp_path):
+def test_an_unwritable_directory_is_refused_by_name(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreRefused, match="Cannot write to the runs directory .*file"):
         DaemonDirectory(tmp_path / "file").create()

@@ -23,7 +23,7 @@ from palaestra.runs.store import RunStore
 SLEEP = "import time; time.sleep(1000)"
 
 
-def test_progress_that_a_worker_writes_is_seen_and_silence_is_too(serve, wait_until):
+def test_progress_of_a_worker_is_noticed_and_so_is_its_silence(serve, wait_until):
     daemon = serve(silence_seconds=0.3)
     entry = daemon.submit(script(SLEEP))
     directory = daemon.directory(entry.id)
@@ -37,7 +37,7 @@ def test_progress_that_a_worker_writes_is_seen_and_silence_is_too(serve, wait_un
     wait_until(lambda: not daemon.get(entry.id).is_silent, "its voice")
 
 
-def test_a_run_that_says_it_is_over_counts_as_running_until_its_process_has_gone(serve, wait_until):
+def test_a_run_with_a_final_status_is_running_until_its_process_has_ended(serve, wait_until):
     daemon = serve()
     entry = daemon.submit(script(SLEEP, nproc=2))
     directory = daemon.directory(entry.id)
@@ -53,7 +53,7 @@ def test_a_run_that_says_it_is_over_counts_as_running_until_its_process_has_gone
     assert (ended.state, ended.exit_code, ended.ended_at) == (RunState.FINISHED, 0, 5.0)
 
 
-def test_a_waiting_run_that_somebody_takes_by_hand_is_not_started_again(serve, wait_until):
+def test_a_queued_run_started_by_another_process_is_not_started_again(serve, wait_until):
     daemon = serve()
     busy = daemon.submit(script(SLEEP, nproc=2))
     taken = daemon.submit(script("print('by the daemon')"))
@@ -68,7 +68,7 @@ def test_a_waiting_run_that_somebody_takes_by_hand_is_not_started_again(serve, w
     wait_until(lambda: daemon.get(taken.id).state is RunState.FINISHED, "its end")
 
 
-def test_a_run_of_somebody_else_that_dies_is_seen_as_lost_and_can_be_stopped(serve, home, wait_until):
+def test_a_dead_external_run_is_lost_and_a_living_one_can_be_stopped(serve, home, wait_until):
     daemon = serve()
     directory = RunStore(home).create(RunRequest("script", "", {"code": "pass"}), {"code": "pass"}, "by-hand")
     write_record(directory, moved(read_written_record(directory), RunState.RUNNING, pid=2**22 - 1, pid_started_at=1.0))
@@ -79,7 +79,7 @@ def test_a_run_of_somebody_else_that_dies_is_seen_as_lost_and_can_be_stopped(ser
 
 
 @pytest.mark.fault("G15")
-def test_without_descriptors_nothing_new_starts_and_it_recovers(serve, wait_until, monkeypatch):
+def test_without_file_descriptors_no_run_starts_until_there_are_some(serve, wait_until, monkeypatch):
     monkeypatch.setattr(supervisor, "RETRY_START_SECONDS", 0.1)
     daemon = serve()
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -99,7 +99,7 @@ def test_without_descriptors_nothing_new_starts_and_it_recovers(serve, wait_unti
     assert daemon.wait(busy.id, 30).state is RunState.FAILED
 
 
-def test_a_kind_that_is_gone_fails_its_runs_by_name(home, monkeypatch):
+def test_runs_of_a_missing_kind_fail_with_its_name(home, monkeypatch):
     monkeypatch.setattr(plugins, "names", lambda group: [])  # or the real kind of that name would be found
     with open_daemon(home) as daemon:
         busy = daemon.submit(script(SLEEP, nproc=2))
@@ -112,7 +112,7 @@ def test_a_kind_that_is_gone_fails_its_runs_by_name(home, monkeypatch):
     assert "No worker kind named 'script'" in done.record.failure
 
 
-def test_a_keeper_that_does_not_obey_is_done_without(serve, wait_until):
+def test_a_monitor_that_does_not_respond_is_bypassed(serve, wait_until):
     daemon = serve(grace_seconds=0.2)
     entry = daemon.submit(script(SLEEP))
     directory = daemon.directory(entry.id)
@@ -137,7 +137,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_the_lane_of_a_killed_worker_is_swept(serve, wait_until, tmp_path, monkeypatch):
+def test_the_frame_buffer_of_a_killed_worker_is_removed(serve, wait_until, tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
     swept = []
     monkeypatch.setattr(

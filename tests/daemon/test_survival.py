@@ -63,7 +63,7 @@ def kill_again_and_again(home, kills, chance, wait_until):
 @pytest.mark.fault("G1")
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [10, pytest.param(100, marks=pytest.mark.chaos)])
-def test_killed_at_any_instant_each_accepted_request_is_carried_out_exactly_once(
+def test_a_daemon_killed_at_any_instant_runs_each_accepted_request_exactly_once(
     home, kills, wait_until, figure, chaos_seed
 ):
     chance = random.Random(kills + chaos_seed)
@@ -89,7 +89,7 @@ def test_killed_at_any_instant_each_accepted_request_is_carried_out_exactly_once
 
 
 @pytest.mark.fault("G2")
-def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_words(serve, wait_until, figure, quickest):
+def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_lines(serve, wait_until, figure, quickest):
     daemon = serve(tick_seconds=0.25)
 
     def seconds_until_noticed():
@@ -111,7 +111,7 @@ def test_a_killed_worker_is_noticed_within_two_seconds_with_cause_and_last_words
 
 
 @pytest.mark.fault("G8")
-def test_a_killed_keeper_harms_no_worker_and_it_can_still_be_stopped(serve, wait_until):
+def test_a_killed_monitor_does_not_affect_the_worker_which_can_still_be_stopped(serve, wait_until):
     daemon = serve()
     entry = daemon.submit(script("print('on', flush=True); " + SLEEP))
     directory = daemon.directory(entry.id)
@@ -130,7 +130,7 @@ def test_a_killed_keeper_harms_no_worker_and_it_can_still_be_stopped(serve, wait
 
 
 @pytest.mark.fault("G1")
-def test_a_daemon_that_comes_later_finds_each_run_finished_running_or_lost(home, wait_until):
+def test_the_next_daemon_finds_each_run_finished_running_or_lost(home, wait_until):
     with open_daemon(home) as daemon:
         ends, stays = daemon.submit(script("import time; time.sleep(0.3)")), daemon.submit(script(SLEEP))
         for entry in (ends, stays):
@@ -155,7 +155,7 @@ def test_a_daemon_that_comes_later_finds_each_run_finished_running_or_lost(home,
 
 
 @pytest.mark.fault("G4")
-def test_a_stranger_with_the_worker_s_pid_is_neither_adopted_nor_signalled(home, wait_until):
+def test_another_process_with_the_worker_s_pid_is_neither_adopted_nor_signalled(home, wait_until):
     """As after a reboot: the note names a living pid that belongs to somebody else."""
     with open_daemon(home) as daemon:
         entry = daemon.submit(script(SLEEP))
@@ -185,7 +185,7 @@ def test_a_stranger_with_the_worker_s_pid_is_neither_adopted_nor_signalled(home,
 
 
 @pytest.mark.fault("G1", "G5")
-def test_a_stop_goes_on_when_the_daemon_dies_in_the_middle_of_it(home, wait_until):
+def test_a_stop_continues_when_the_daemon_dies(home, wait_until):
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)"
     with open_daemon(home, grace_seconds=0.5) as daemon:
         entry = daemon.submit(script(code))

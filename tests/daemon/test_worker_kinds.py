@@ -11,14 +11,14 @@ from palaestra.core.run import RunRequest
 from palaestra.daemon.worker_kinds import WorkerKinds, shell_command
 
 
-def test_kinds_are_those_handed_in_and_the_installed_ones():
+def test_kinds_are_those_passed_in_and_the_installed_ones():
     kinds = WorkerKinds({"script": ScriptKind()})
     assert {"evaluate", "native", "script"} <= set(kinds.names())
     assert kinds.get("script").name == "script"
     assert kinds.get("native").name == "native"
 
 
-def test_an_unknown_kind_is_refused_with_the_nearest():
+def test_an_unknown_kind_is_refused_with_the_nearest_name():
     with pytest.raises(NotFound, match="Did you mean 'native'"):
         WorkerKinds().get("nativ")
 
@@ -49,7 +49,7 @@ def test_the_command_line_of_a_training_means_the_same_request(config):
     assert read.overrides == config
 
 
-def test_a_kind_without_a_verb_of_its_own_is_submitted():
+def test_a_kind_without_its_own_command_is_submitted():
     kinds = WorkerKinds({"nap": object()})
     assert command("nap", "", {"seconds": 1}, kinds=kinds) == "palaestra submit --kind=nap seconds=1"
 
@@ -59,14 +59,14 @@ def test_a_script_is_trained_by_the_name_of_its_kind():
     assert found == "palaestra train cleanrl run=x 'script=\"ppo.py\"' seed=3"
 
 
-def test_a_search_names_its_format_also_when_the_default_was_taken():
+def test_a_search_names_its_format_also_for_the_default():
     search = {"format": "3x3x3", "field": "z", "seconds": 5.0}
     found = command("matmul", "discover 3x3x3", search, "mine")
     assert found == "palaestra discover 3x3x3 run=mine field=z seconds=5.0"
     assert command("matmul", "", {"seconds": 5}) == "palaestra discover 2x2x2 seconds=5"
 
 
-def test_an_evaluation_is_told_with_all_that_was_asked():
+def test_the_command_of_an_evaluation_contains_all_options():
     asked = {
         "target": "first",
         "suite": "arena.tiny",
@@ -85,5 +85,5 @@ def test_an_evaluation_is_told_with_all_that_was_asked():
     assert command("evaluate", "", {"target": "a", "deterministic": True}) == "palaestra eval a --deterministic"
 
 
-def test_what_nobody_can_start_has_no_command():
+def test_a_kind_that_cannot_be_started_has_no_command():
     assert command("upload", "", {}) == ""
