@@ -37,7 +37,9 @@ def is_ready(daemon, entry):
 
 @pytest.mark.fault("G5", "G6")
 @pytest.mark.parametrize("way", ESCAPES)
-def test_a_worker_that_ignores_sigterm_is_killed_within_two_seconds_of_the_grace_period(serve, wait_until, way, figure, quickest):
+def test_a_worker_that_ignores_sigterm_is_killed_within_two_seconds_of_its_grace(
+    serve, wait_until, way, figure, quickest
+):
     daemon = serve(grace_seconds=GRACE_SECONDS, log_bytes=1 << 20)
 
     def seconds_beyond_the_grace():

@@ -33,7 +33,7 @@ def test_without_a_token_every_route_refuses_every_method(context, anonymous, fi
     assert {pair: status for pair, status in answers.items() if status != 401} == {}
 
 
-def test_what_is_public_is_the_page_and_signing_in():
+def test_only_the_page_and_login_are_public():
     public = {(method, path) for method in METHODS for path in ("/", "/login", "/api/login", "/api/runs", "/assets/x")}
     assert {pair for pair in public if is_public(*pair)} == {
         *((method, path) for method in ("GET", "HEAD") for path in ("/", "/login", "/assets/x")),
@@ -53,7 +53,7 @@ def test_without_a_token_every_socket_is_closed(context, anonymous):
         assert closed.value.code == 4401
 
 
-def test_a_path_that_is_not_declared_is_401_for_strangers_and_404_for_us(client, anonymous):
+def test_an_undeclared_path_is_401_without_a_token_and_404_with_one(client, anonymous):
     assert client.get("/api/nowhere").status_code == 404
     del anonymous.headers["authorization"]
     assert anonymous.get("/api/nowhere").status_code == 401
@@ -73,11 +73,11 @@ def test_no_method_of_a_path_is_declared_twice():
     assert len(pairs) == len(set(pairs)) > 20
 
 
-def test_every_route_says_what_it_is_for():
+def test_every_route_has_a_summary():
     assert [one.path for one in all_routes() if not one.summary] == []
 
 
-def test_what_begins_with_the_daemon_ends_with_it_the_last_first(context, monkeypatch):
+def test_lifespans_end_in_reverse_order(context, monkeypatch):
     told = []
 
     def named(name):
@@ -96,6 +96,6 @@ def test_what_begins_with_the_daemon_ends_with_it_the_last_first(context, monkey
     assert told == ["a begins", "b begins", "b ends", "a ends"]
 
 
-def test_every_lifespan_can_be_begun_with_a_house():
+def test_every_lifespan_starts_with_an_app_context():
     assert LIFESPANS
     assert all(callable(begin) for begin in LIFESPANS)

@@ -6,7 +6,7 @@ from palaestra.runs.annotations import Annotations
 from palaestra.web.context import AppContext, RunFactsCache, read_run_facts
 
 
-def test_two_houses_share_no_rooms_and_no_book():
+def test_app_contexts_share_no_services_and_no_facts():
     first, second = AppContext(None, None, None, None), AppContext(None, None, None, None)
     first.services["x"] = 1
     assert second.services == {}
@@ -39,11 +39,11 @@ def test_seed_environment_and_group_of_a_script_are_read_from_its_arguments(make
 
 
 @pytest.mark.parametrize("env", ["ALE/Breakout-v5", "module:Env-v0", "a: b", "yes", "1.5", "ä # b"])
-def test_whatever_the_environment_is_called_it_is_told_as_it_is(make_run, env):
+def test_any_environment_id_is_returned_unchanged(make_run, env):
     assert read_run_facts(make_run(config={"seed": 3, "env": {"id": env}})).env == env
 
 
-def test_a_seed_inside_a_section_is_not_the_run_s(make_run):
+def test_a_seed_inside_a_section_is_not_that_of_the_run(make_run):
     found = read_run_facts(make_run(config={"evaluation": {"seed": 7}, "x": {"env": {"id": "no"}}}))
     assert (found.seed, found.env) == (None, None)
 
@@ -54,7 +54,7 @@ def test_a_run_without_a_config_has_no_facts(make_run):
     assert read_run_facts(directory).seed is None
 
 
-def test_a_book_remembers_until_it_is_told_otherwise(make_run):
+def test_facts_are_cached_until_invalidated(make_run):
     directory, cache = make_run(), RunFactsCache()
     assert cache.annotations(directory) == Annotations()
     cache.annotate(directory, Annotations(("x",)))

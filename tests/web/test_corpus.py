@@ -126,7 +126,7 @@ def ask_all(client, context, root, words, every):
         pytest.param(1, marks=[pytest.mark.chaos, pytest.mark.timeout(1800)], id="all"),
     ],
 )
-def test_no_word_opens_a_file_outside_of_the_store(client, context, daemon, store, every, figure):
+def test_no_input_opens_a_file_outside_of_the_runs_directory(client, context, daemon, store, every, figure):
     words = traversals(str(store))
     assert len(words) >= 300
     outside, counts = ask_all(client, context, str(daemon.root), words, every)
@@ -138,7 +138,7 @@ def test_no_word_opens_a_file_outside_of_the_store(client, context, daemon, stor
 
 
 @pytest.mark.fault("W9")
-def test_the_hook_sees_what_is_opened(tmp_path):
+def test_the_audit_hook_records_opened_files(tmp_path):
     WATCHED[0] = set()
     try:
         (tmp_path / "x").write_text("y")
@@ -180,7 +180,7 @@ MALFORMED = [
 
 @pytest.mark.fault("W8")
 @pytest.mark.parametrize("path", ["/api/runs", "/api/requests/check", "/api/requests/parse", "/api/login"])
-def test_malformed_bodies_are_refused_and_never_our_fault(client, path):
+def test_malformed_bodies_are_client_errors(client, path):
     for content in MALFORMED:
         answer = client.post(path, content=content, headers={"content-type": "application/json"})
         assert 200 <= answer.status_code < 500, (content[:60], answer.text)
@@ -192,7 +192,7 @@ def test_malformed_bodies_are_refused_and_never_our_fault(client, path):
 @pytest.mark.fault("W8", "X1")
 @settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_whatever_bytes_come_they_are_data_or_a_refusal(content):
+def test_any_bytes_are_parsed_or_refused(content):
     try:
         parse_json(content)
     except HttpError as refusal:

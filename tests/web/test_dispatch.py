@@ -63,45 +63,45 @@ def small():
         yield client
 
 
-def test_methods_of_one_path_are_told_apart(small):
+def test_methods_of_one_path_are_dispatched(small):
     json_type = {"content-type": "application/json"}
     assert small.get("/thing/a").json() == {"id": "a"}
     assert (small.post("/thing/a", headers=json_type).status_code, small.delete("/thing/a").content) == (201, b"")
     assert small.head("/thing/a").status_code == 200
 
 
-def test_another_method_is_405_and_says_which_there_are(small):
+def test_an_unknown_method_is_405_with_the_allowed_ones(small):
     answer = small.put("/thing/a")
     assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, POST")
 
 
-def test_a_fixed_path_goes_before_one_with_a_hole(small):
+def test_a_fixed_path_takes_precedence_over_a_parameter(small):
     assert small.get("/thing/best").json() == "the best"
 
 
-def test_errors_of_the_house_become_answers(small):
+def test_palaestra_errors_become_responses(small):
     answer = small.get("/none")
     assert (answer.status_code, answer.json()["error"]["hint"]) == (404, "try another")
 
 
-def test_plain_functions_run_in_a_thread_and_coroutines_on_the_loop(small):
+def test_functions_run_in_a_thread_and_coroutines_on_the_event_loop(small):
     assert small.get("/loop").json() != small.get("/thread").json()
 
 
-def test_a_response_goes_out_as_it_is(small):
+def test_a_response_is_sent_unchanged(small):
     assert small.get("/text").text == "as it is"
 
 
-def test_a_socket_gets_the_house(small):
+def test_a_socket_handler_gets_the_app_context(small):
     with small.websocket_connect("/thing/x/watch") as socket:
         assert socket.receive_text() == "the house x"
 
 
-def test_a_slash_in_a_hole_is_no_word(small):
+def test_a_parameter_contains_no_slash(small):
     assert small.get("/thing/a%2Fb").status_code == 404
 
 
-def test_declaring_a_method_twice_is_a_mistake():
+def test_declaring_a_method_twice_is_an_error():
     with pytest.raises(ValueError, match="declared twice"):
         build_routes([ROUTES[0], ROUTES[0]], None)
 
@@ -120,14 +120,14 @@ def niceness():
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
-def test_what_is_worked_on_there_steps_back_and_nobody_else_does():
+def test_only_threads_of_the_pool_have_low_priority():
     before = niceness()
     answer = asyncio.run(LowPriorityPool().run(Asking(), lambda: Response(str(niceness()))))
     assert int(answer.body) == min(before + NICENESS, 19)
     assert niceness() == before
 
 
-def test_a_daemon_of_little_priority_has_its_curves_worked_out_with_less():
+def test_the_pool_has_lower_priority_than_a_low_priority_daemon():
     """In a thread, whose priority nobody else has and which cannot be taken back."""
     found = []
 
@@ -141,7 +141,7 @@ def test_a_daemon_of_little_priority_has_its_curves_worked_out_with_less():
     assert found == [19]
 
 
-def test_what_goes_wrong_there_is_told_to_whoever_asked():
+def test_an_error_in_the_pool_is_raised_in_the_request():
     def refuse():
         raise NotFound("No such curve.")
 
@@ -150,12 +150,12 @@ def test_what_goes_wrong_there_is_told_to_whoever_asked():
 
 
 @pytest.mark.parametrize(("cores", "max_threads"), [(1, 1), (2, 1), (3, 1), (8, 4)])
-def test_half_of_the_cores_are_for_others(monkeypatch, cores, max_threads):
+def test_the_pool_uses_half_of_the_cores(monkeypatch, cores, max_threads):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert LowPriorityPool().max_threads == max_threads
 
 
-def test_nothing_is_worked_out_for_somebody_who_left_while_waiting(monkeypatch):
+def test_a_call_of_a_disconnected_client_is_skipped(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     done = []
 
@@ -180,7 +180,7 @@ def test_nothing_is_worked_out_for_somebody_who_left_while_waiting(monkeypatch):
     assert done == []
 
 
-def test_where_threads_have_no_priority_of_their_own_nothing_changes(monkeypatch):
+def test_without_thread_priorities_nothing_changes(monkeypatch):
     class Elsewhere:
         sysname = "Darwin"
 

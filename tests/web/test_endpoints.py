@@ -20,7 +20,7 @@ def test_a_call_finds_its_run_by_lookup(context, make_run):
 @pytest.mark.parametrize(
     "word", ["..", ".", "first/../..", "/etc", "first\x00", "%2e%2e", "by-name", ".palaestra", "~"]
 )
-def test_nothing_that_is_asked_becomes_a_path(context, make_run, word):
+def test_no_input_becomes_a_path(context, make_run, word):
     make_run("first")
     call = Call(context, Asked(id=word), None, None)
     with pytest.raises(NotFound):

@@ -38,7 +38,7 @@ def test_files_are_listed_newest_first_with_their_sizes(tmp_path):
     ]
 
 
-def test_links_hidden_files_pipes_folders_and_odd_names_are_passed_over(tmp_path):
+def test_links_hidden_files_pipes_folders_and_unprintable_names_are_skipped(tmp_path):
     (tmp_path / "real").write_text("x")
     (tmp_path / "link").symlink_to("real")
     (tmp_path / ".hidden").write_text("x")
@@ -69,7 +69,7 @@ def test_only_exact_names_are_found(tmp_path, name):
         open_listed(tmp_path / "inside", name)
 
 
-def test_a_link_in_place_of_the_folder_holds_nothing(tmp_path):
+def test_a_linked_folder_is_empty(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a").write_text("x")
     (tmp_path / "folder").symlink_to("elsewhere")
@@ -78,11 +78,11 @@ def test_a_link_in_place_of_the_folder_holds_nothing(tmp_path):
         open_listed(tmp_path / "folder", "a")
 
 
-def test_a_folder_that_is_not_there_is_empty(tmp_path):
+def test_a_missing_folder_is_empty(tmp_path):
     assert list_files(tmp_path / "nowhere") == []
 
 
-def test_an_unknown_name_is_refused_with_the_nearest(tmp_path):
+def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path):
     (tmp_path / "10-seed1.mp4").write_text("x")
     with pytest.raises(NotFound) as refused:
         open_listed(tmp_path, "10-seed2.mp4")
@@ -133,24 +133,24 @@ def test_a_whole_file_is_sent_in_pieces(tmp_path):
     assert asyncio.run(sent_by(response)) == CONTENT
 
 
-def test_a_range_is_those_bytes_and_says_where_they_belong(tmp_path):
+def test_a_range_is_sent_with_its_position(tmp_path):
     response = answer(tmp_path, range="bytes=1000-300000")
     assert response.status_code == 206
     assert response.headers["content-range"] == f"bytes 1000-{min(300000, len(CONTENT) - 1)}/{len(CONTENT)}"
     assert asyncio.run(sent_by(response)) == CONTENT[1000:300001]
 
 
-def test_a_range_in_the_middle_ends_where_it_was_asked_to(tmp_path):
+def test_a_range_ends_at_the_requested_byte(tmp_path):
     assert asyncio.run(sent_by(answer(tmp_path, range="bytes=1000-1999"))) == CONTENT[1000:2000]
 
 
-def test_a_head_has_the_headers_and_no_content(tmp_path):
+def test_a_head_response_has_headers_and_no_content(tmp_path):
     response = answer(tmp_path, "HEAD")
     assert response.headers["content-length"] == str(len(CONTENT))
     assert asyncio.run(sent_by(response)) == b""
 
 
-def test_who_has_it_already_gets_nothing(tmp_path):
+def test_a_known_version_is_304(tmp_path):
     etag = answer(tmp_path).headers["etag"]
     again = answer(tmp_path, if_none_match=etag)
     assert again.status_code == 304
@@ -158,7 +158,7 @@ def test_who_has_it_already_gets_nothing(tmp_path):
     assert answer(tmp_path, if_none_match='"another"').status_code == 200
 
 
-def test_the_file_is_closed_whatever_becomes_of_the_answer(tmp_path):
+def test_the_file_is_closed_after_every_outcome(tmp_path):
     before = len(list(Path("/proc/self/fd").iterdir()))
     asyncio.run(sent_by(answer(tmp_path)))
     with pytest.raises(ClientDisconnect):
@@ -169,7 +169,7 @@ def test_the_file_is_closed_whatever_becomes_of_the_answer(tmp_path):
 
 
 @pytest.mark.parametrize("name", ['a"b.html', "naïve.svg", "a;b", "日本.txt", "a\\b"])
-def test_an_attachment_is_saved_under_a_name_that_cannot_break_out_of_the_header(name):
+def test_the_name_of_an_attachment_cannot_break_the_header(name):
     headers = attachment(name)
     value = headers["content-disposition"]
     assert value.startswith("attachment; ")
@@ -179,7 +179,7 @@ def test_an_attachment_is_saved_under_a_name_that_cannot_break_out_of_the_header
     assert "sandbox" in headers["content-security-policy"]
 
 
-def test_what_is_said_of_a_file_is_exact(tmp_path):
+def test_the_headers_of_a_file_are_exact(tmp_path):
     response = answer(tmp_path, range="bytes=0-0")
     about = (tmp_path / "file").stat()
     said = {name: response.headers[name] for name in ("etag", "cache-control", "content-type", "content-length")}
@@ -193,19 +193,19 @@ def test_what_is_said_of_a_file_is_exact(tmp_path):
     assert asyncio.run(sent_by(response)) == CONTENT[:1]
 
 
-def test_a_range_of_another_version_is_not_answered_in_part(tmp_path):
+def test_a_range_of_another_version_returns_the_whole_file(tmp_path):
     etag = answer(tmp_path).headers["etag"]
     assert answer(tmp_path, range="bytes=0-9", if_range=etag).status_code == 206
     assert answer(tmp_path, range="bytes=0-9", if_range='"another"').status_code == 200
 
 
-def test_a_file_that_is_cut_short_while_it_is_sent_ends_there(tmp_path):
+def test_a_file_truncated_during_the_response_ends_there(tmp_path):
     response = answer(tmp_path)
     os.truncate(tmp_path / "file", 100)
     assert asyncio.run(sent_by(response)) == CONTENT[:100]
 
 
-def test_no_piece_is_larger_than_a_quarter_of_a_megabyte(tmp_path):
+def test_no_piece_is_larger_than_256_kib(tmp_path):
     async def sizes():
         response = answer(tmp_path)
         found = [len(piece) async for piece in response.body_iterator]
@@ -245,7 +245,7 @@ def span(header, size=100, if_range=None):
         ("bytes=0-9999999999999999999", (0, 100)),
     ],
 )
-def test_one_range_is_understood(header, expected):
+def test_a_single_range_is_parsed(header, expected):
     found = span(header)
     assert (found.start, found.end) == expected
 
@@ -269,7 +269,7 @@ def test_one_range_is_understood(header, expected):
         "bytes=99999999999999999999-",
     ],
 )
-def test_what_cannot_be_read_or_asks_for_several_means_all_of_it(header):
+def test_invalid_and_multiple_ranges_mean_the_whole_file(header):
     assert span(header) is None
 
 
@@ -277,21 +277,21 @@ def test_what_cannot_be_read_or_asks_for_several_means_all_of_it(header):
     ("header", "size"),
     [("bytes=100-", 100), ("bytes=100-200", 100), ("bytes=-0", 100), ("bytes=0-", 0), ("bytes=-5", 0)],
 )
-def test_what_lies_behind_the_end_is_refused_with_the_size(header, size):
+def test_a_range_behind_the_end_is_416_with_the_size(header, size):
     with pytest.raises(HttpError) as refused:
         span(header, size)
     assert refused.value.status == 416
     assert refused.value.headers["content-range"] == f"bytes */{size}"
 
 
-def test_a_range_of_another_version_means_all_of_it():
+def test_if_range_of_another_version_means_the_whole_file():
     assert span("bytes=0-9", if_range=ETAG) == Span(0, 10)
     assert span("bytes=0-9", if_range='"other"') is None
     assert span("bytes=0-9", if_range='W/"abc"') is None  # weak tags never match here
     assert span("bytes=0-9", if_range="Mon, 16 Nov 2026 03:00:00 GMT") is None
 
 
-def test_who_has_it_already_is_told_so():
+def test_if_none_match_recognizes_a_known_version():
     assert is_known(ETAG, ETAG)
     assert is_known(f'"x", W/{ETAG}', ETAG)
     assert is_known("*", ETAG)
@@ -300,7 +300,7 @@ def test_who_has_it_already_is_told_so():
 
 
 @given(st.text(), st.integers(0, 1000))
-def test_no_header_makes_it_fail_and_every_span_lies_inside(header, size):
+def test_any_range_header_gives_a_span_inside_the_file(header, size):
     try:
         found = parse_range(f"bytes={header}", size, None, ETAG)
     except HttpError:

@@ -36,7 +36,7 @@ def test_every_declared_endpoint_is_in_the_document(client):
     assert told == declared | {("GET", "/api/openapi.json")}
 
 
-def test_the_page_on_the_api_tells_of_every_path():
+def test_the_api_documentation_lists_every_path():
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
     told = set(re.findall(r"`([A-Z]+ /[^`?]*)`", page))
     paths = build_openapi([*all_routes()])["paths"]
@@ -44,7 +44,7 @@ def test_the_page_on_the_api_tells_of_every_path():
     assert told - {"GET /api/openapi.json"} == declared
 
 
-def test_every_reference_leads_somewhere():
+def test_every_reference_is_defined():
     document = build_openapi(all_routes())
     for reference in set(references(document)):
         found = document
@@ -53,13 +53,13 @@ def test_every_reference_leads_somewhere():
         assert isinstance(found, dict)
 
 
-def test_operations_have_names_of_their_own():
+def test_operation_ids_are_unique():
     document = build_openapi(all_routes())
     names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
     assert len(names) == len(set(names))
 
 
-def test_holes_of_paths_are_parameters_and_bodies_have_schemas():
+def test_path_parameters_are_declared_and_bodies_have_schemas():
     document = build_openapi(all_routes())
     show = document["paths"]["/api/runs/{id}"]["get"]
     assert [parameter["name"] for parameter in show["parameters"]] == ["id"]

@@ -23,7 +23,7 @@ def built(tmp_path, context, monkeypatch):
         yield client
 
 
-def test_the_page_and_its_files_are_served_to_anybody(built):
+def test_the_page_and_its_files_need_no_token(built):
     assert built.get("/").text == "<title>page</title>"
     assert built.get("/").headers["content-security-policy"] == PAGE_POLICY
     assert built.get("/favicon.svg").headers["content-type"] == "image/svg+xml"
@@ -33,7 +33,7 @@ def test_the_page_and_its_files_are_served_to_anybody(built):
     assert built.get("/assets/fonts/a.woff2").content == b"font"
 
 
-def test_who_has_it_already_gets_it_not_again(built):
+def test_a_known_version_of_the_page_is_304(built):
     etag = built.get("/").headers["etag"]
     assert built.get("/", headers={"if-none-match": etag}).status_code == 304
     assert built.get("/", headers={"if-none-match": '"x"'}).status_code == 200
@@ -53,7 +53,7 @@ def test_who_has_it_already_gets_it_not_again(built):
         "/assets/app-1234.js%00",
     ],
 )
-def test_only_what_was_there_at_the_start_is_served(built, path):
+def test_only_files_present_at_startup_are_served(built, path):
     assert built.get(path).status_code in {400, 401, 404}
 
 
@@ -61,7 +61,7 @@ def test_files_beside_the_page_are_not_public(built):
     assert built.get("/secret.txt").status_code == 401
 
 
-def test_without_a_build_the_page_says_how_to_make_one(context, monkeypatch):
+def test_without_a_build_the_page_says_how_to_build_it(context, monkeypatch):
     monkeypatch.setattr(app_module, "load_files", dict)
     with TestClient(build_app(context), base_url=context.address.url) as client:
         answer = client.get("/")
@@ -71,10 +71,10 @@ def test_without_a_build_the_page_says_how_to_make_one(context, monkeypatch):
         assert client.get("/assets/x.js").status_code == 404
 
 
-def test_nothing_is_loaded_where_nothing_is_built(tmp_path):
+def test_nothing_is_loaded_without_a_build(tmp_path):
     assert load_files(tmp_path) == {}
 
 
-def test_only_static_addresses_are_pages():
+def test_only_static_paths_are_pages():
     assert [is_page(path) for path in ("/", "/favicon.svg", "/assets/x")] == [True] * 3
     assert [is_page(path) for path in ("/assets", "/api/runs", "/index.html", "//", "/login")] == [False] * 5

@@ -48,7 +48,7 @@ def fields(answer):
     return [field["key"] for field in answer.json()["error"]["fields"]]
 
 
-def test_a_query_has_the_types_that_were_declared(small):
+def test_a_query_has_the_declared_types(small):
     assert small.get("/query?from=3&name=a&name=b&deep=true").json() == {"start": 3, "name": ["a", "b"], "deep": True}
     assert small.get("/query").json() == {"start": 0, "name": [], "deep": False}
 
@@ -63,22 +63,22 @@ def test_a_query_has_the_types_that_were_declared(small):
         ("deep=perhaps", 422, "deep"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(small, query, status, field):
+def test_an_invalid_parameter_is_refused_by_name(small, query, status, field):
     answer = small.get(f"/query?{query}")
     assert (answer.status_code, fields(answer)) == (status, [field])
 
 
-def test_an_unknown_parameter_gets_a_guess(small):
+def test_an_unknown_parameter_gets_a_suggestion(small):
     assert small.get("/query?form=1").json()["error"]["fields"][0]["hint"] == "Did you mean 'from'?"
     assert small.get("/plain?x=1").status_code == 422
 
 
 @pytest.mark.parametrize("query", ["name=%ff", "name=%f0%28", "&".join(f"name={n}" for n in range(501))])
-def test_a_query_that_cannot_be_read_is_400(small, query):
+def test_a_malformed_query_is_400(small, query):
     assert small.get(f"/query?{query}").status_code == 400
 
 
-def test_a_body_is_strict_about_types_and_tells_all_that_is_wrong(small):
+def test_a_body_is_strictly_typed_and_all_errors_are_returned(small):
     assert small.post("/body", json={"count": 1}).json() == {"count": 1, "label": ""}
     answer = small.post("/body", json={"count": "1", "label": 5, "lable": "x"})
     assert (answer.status_code, sorted(fields(answer))) == (422, ["count", "label", "lable"])
@@ -107,7 +107,7 @@ def test_a_stream_has_its_own_type_and_limit(small):
     assert small.post("/upload", json={}).status_code == 415
 
 
-def test_sockets_read_their_query_the_same_way():
+def test_sockets_parse_their_query_the_same_way():
     assert validated(Wanted, parse_query(Wanted, b"from=2&name=a")).start == 2
 
 
@@ -118,7 +118,7 @@ def refused(content):
     return caught.value
 
 
-def test_what_json_allows_is_read_as_python_reads_it():
+def test_valid_json_is_parsed_like_python_does():
     data = {"a": [1, 2.5, None, True, "ä\u2028😀"], "b": {"c": {}}}
     assert parse_json(json.dumps(data).encode()) == data
     assert parse_json(json.dumps(data, ensure_ascii=False).encode()) == data
@@ -140,11 +140,11 @@ def test_what_json_allows_is_read_as_python_reads_it():
         ('{"config": {"a\\u0000b": 1}}', "config"),
     ],
 )
-def test_what_json_does_not_allow_is_refused_by_the_name_of_the_field(text, field):
+def test_invalid_json_is_refused_with_the_path_of_the_field(text, field):
     assert [complaint.key for complaint in refused(text.encode()).fields] == [field]
 
 
-def test_half_a_character_in_a_key_is_refused_too():
+def test_a_lone_surrogate_in_a_key_is_refused():
     assert "lone surrogate" in refused(b'{"outer": {"\\ud800": 1}}').message
 
 
@@ -164,12 +164,12 @@ def test_half_a_character_in_a_key_is_refused_too():
         b"\xef\xbb\xbf{}",
     ],
 )
-def test_what_is_no_json_at_all_is_refused(content):
+def test_text_that_is_not_json_is_refused(content):
     refused(content)
 
 
 @pytest.mark.fault("W8")
-def test_depth_is_counted_and_deeper_is_refused():
+def test_too_deep_nesting_is_refused():
     def nested(depth):
         return b"[" * depth + b"]" * depth
 
@@ -178,7 +178,7 @@ def test_depth_is_counted_and_deeper_is_refused():
         assert "levels deep" in refused(nested(depth)).message
 
 
-def test_an_escaped_pair_is_one_character():
+def test_an_escaped_surrogate_pair_is_one_character():
     assert parse_json(b'"\\ud83d\\ude00"') == "😀"
 
 
@@ -187,7 +187,7 @@ def test_the_name_of_a_field_is_shown_up_to_200_characters():
     assert complaint.key == "a" * 200
 
 
-def test_a_fault_of_the_whole_body_names_no_field():
+def test_an_error_of_the_whole_body_names_no_field():
     found = refused(b"NaN")
     assert [complaint.key for complaint in found.fields] == [""]
     assert found.message.startswith("'the body' is NaN")

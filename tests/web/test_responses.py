@@ -30,7 +30,7 @@ class Thing:
     numbers: tuple[float, ...]
 
 
-def test_numbers_that_are_not_finite_are_null():
+def test_non_finite_numbers_are_null():
     assert json.loads(encode_json({"a": math.nan, "b": [math.inf, 1.5], "c": {"d": -math.inf}})) == {
         "a": None,
         "b": [None, 1.5],
@@ -38,7 +38,7 @@ def test_numbers_that_are_not_finite_are_null():
     }
 
 
-def test_what_json_does_not_know_is_told_plainly():
+def test_other_types_are_converted_to_json():
     thing = Thing(Path("/x"), RunState.LOST, (1.0, math.nan))
     assert json.loads(encode_json({"thing": thing, "set": {1}})) == {
         "thing": {"where": "/x", "state": "lost", "numbers": [1.0, None]},
@@ -47,12 +47,12 @@ def test_what_json_does_not_know_is_told_plainly():
     assert to_plain({1: (2,)}) == {"1": [2]}
 
 
-def test_letters_go_out_as_they_are_and_half_a_letter_is_replaced():
+def test_text_is_utf8_and_a_lone_surrogate_is_replaced():
     assert encode_json("ä😀") == '"ä😀"'.encode()
     assert encode_json("\ud800") == b'"?"'
 
 
-def test_an_answer_is_json_with_its_status_and_headers():
+def test_a_json_response_has_its_status_and_headers():
     answer = json_response([1], 201, {"x-own": "y"})
     assert (answer.status_code, answer.body, answer.media_type) == (201, b"[1]", "application/json")
     assert answer.headers["x-own"] == "y"
@@ -74,12 +74,12 @@ def test_an_answer_is_json_with_its_status_and_headers():
         (HttpError(416, "x"), 416),
     ],
 )
-def test_every_error_of_the_house_has_its_status(error, status):
+def test_every_palaestra_error_has_its_status(error, status):
     assert status_of(error) == status
     assert error_response(error).status_code == status
 
 
-def test_all_complaints_are_told():
+def test_all_field_errors_are_returned():
     error = RequestRefused([FieldError("ppo.gamma", "too high", "try 0.9"), FieldError("name", "taken")])
     told = json.loads(error_response(error).body)["error"]
     assert told["fields"] == [
@@ -88,7 +88,7 @@ def test_all_complaints_are_told():
     ]
 
 
-def test_a_refusal_brings_its_headers():
+def test_an_http_error_has_its_headers():
     answer = error_response(HttpError(405, "no", "maybe", headers={"allow": "GET"}))
     assert answer.headers["allow"] == "GET"
     assert json.loads(answer.body) == {"error": {"message": "no", "hint": "maybe", "fields": []}}
@@ -98,7 +98,7 @@ async def answered(error):
     return await handle_http_error(None, error)
 
 
-def test_starlette_s_own_errors_look_like_ours():
+def test_starlette_errors_have_the_same_format():
     coroutine = answered(HTTPException(404, "Not Found"))
     with pytest.raises(StopIteration) as done:
         coroutine.send(None)

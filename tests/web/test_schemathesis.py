@@ -90,7 +90,7 @@ def ask_all(client, daemon, monkeypatch, count):
 
 @pytest.fixture
 def quiet(daemon, monkeypatch):
-    monkeypatch.setattr(daemon._supervisor, "ring", lambda: None)
+    monkeypatch.setattr(daemon._supervisor, "wake", lambda: None)
     return daemon
 
 
@@ -102,7 +102,7 @@ def tell(figure, statuses):
 
 @pytest.mark.fault("W8")
 @pytest.mark.slow
-def test_a_sample_of_made_up_requests_meets_only_declared_answers(
+def test_a_sample_of_generated_requests_gets_only_declared_responses(
     client, quiet, make_run, save_checkpoint, monkeypatch, figure
 ):
     save_checkpoint(make_run("first"))
@@ -115,7 +115,7 @@ def test_a_sample_of_made_up_requests_meets_only_declared_answers(
 @pytest.mark.fault("W8")
 @pytest.mark.chaos
 @pytest.mark.timeout(7200)
-def test_fifty_thousand_made_up_requests_meet_only_declared_answers(
+def test_fifty_thousand_generated_requests_get_only_declared_responses(
     client, quiet, make_run, save_checkpoint, monkeypatch, figure
 ):
     save_checkpoint(make_run("first"))

@@ -59,7 +59,7 @@ def bearer(runs):
 
 
 @pytest.mark.slow
-def test_it_is_soon_ready_small_without_torch_and_leaves_in_time_with_viewers(tmp_path):
+def test_the_server_starts_quickly_without_torch_and_stops_with_viewers(tmp_path):
     with serving(tmp_path) as (process, ready), ExitStack() as stack:
         took = sum(psutil.Process(process.pid).cpu_times()[:2])  # what it takes by itself, whoever else is at work
         loaded = Path(f"/proc/{process.pid}/maps").read_text()
@@ -81,7 +81,7 @@ def test_it_is_soon_ready_small_without_torch_and_leaves_in_time_with_viewers(tm
 
 
 @pytest.mark.slow
-def test_it_says_one_line_and_the_link_in_it_signs_in_once(tmp_path):
+def test_the_server_prints_a_one_time_login_link(tmp_path):
     with serving(tmp_path) as (process, ready):
         assert set(ready) == {"url", "link", "runs"}
         assert ready["link"].startswith(ready["url"] + "/login?code=")
@@ -99,7 +99,7 @@ def test_it_says_one_line_and_the_link_in_it_signs_in_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_and_started_again_it_has_the_same_token_and_the_same_runs(tmp_path):
+def test_a_restarted_server_has_the_same_token_and_runs(tmp_path):
     with serving(tmp_path) as (process, ready):
         headers = bearer(tmp_path)
         body = {"recipe": "cartpole", "name": "one", "config": {"total_steps": 128}}
@@ -121,7 +121,7 @@ def test_killed_and_started_again_it_has_the_same_token_and_the_same_runs(tmp_pa
 
 
 @pytest.mark.slow
-def test_a_second_daemon_is_refused_with_the_first_one_s_number(tmp_path):
+def test_a_second_server_is_refused_with_the_pid_of_the_first(tmp_path):
     with serving(tmp_path) as (first, _):
         with serving(tmp_path, expect=False) as (second, _):
             _, said = second.communicate(timeout=TIMEOUT_SECONDS)
@@ -131,7 +131,7 @@ def test_a_second_daemon_is_refused_with_the_first_one_s_number(tmp_path):
 
 
 @pytest.mark.fault("W12")
-def test_a_port_in_use_is_said_with_a_way_out(tmp_path):
+def test_a_used_port_is_reported_with_a_hint(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(UsageError, match=f"Port {port} on 127.0.0.1 is in use") as caught:
@@ -139,7 +139,7 @@ def test_a_port_in_use_is_said_with_a_way_out(tmp_path):
         assert "--port 0" in caught.value.hint
 
 
-def test_an_address_of_another_machine_cannot_be_bound(tmp_path):
+def test_an_address_of_another_machine_is_refused(tmp_path):
     with pytest.raises(UsageError, match="Cannot bind"):
         open_listener(ServeSettings(host="192.0.2.1", port=0, allow_remote=True), tmp_path)
     with pytest.raises(UsageError, match="not an address of this machine"):
@@ -147,25 +147,25 @@ def test_an_address_of_another_machine_cannot_be_bound(tmp_path):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.org"])
-def test_other_machines_are_let_in_only_by_an_explicit_word(host):
+def test_remote_access_must_be_allowed_explicitly(host):
     with pytest.raises(UsageError, match="is reachable from other machines"):
         ServeSettings(host=host).check()
     ServeSettings(host=host, allow_remote=True).check()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_this_machine_needs_no_word(host):
+def test_loopback_needs_no_option(host):
     ServeSettings(host=host).check()
 
 
-def test_tls_needs_both_files_and_they_must_be_of_use(tmp_path):
+def test_tls_needs_a_valid_certificate_and_key(tmp_path):
     with pytest.raises(UsageError, match="both a certificate and a key"):
         ServeSettings(certificate=tmp_path / "x").check()
     with pytest.raises(UsageError, match="Invalid TLS certificate"):
         ServeSettings(certificate=tmp_path / "x", key=tmp_path / "y").check()
 
 
-def test_a_name_that_is_none_is_refused():
+def test_an_invalid_host_name_is_refused():
     with pytest.raises(UsageError, match="Invalid host name"):
         ServeSettings(names=("http://x",)).check()
 
@@ -198,7 +198,7 @@ def test_with_tls_the_cookie_is_secure_and_the_client_trusts_the_certificate(tmp
 
 @pytest.mark.fault("G12")
 @pytest.mark.slow
-def test_a_damaged_index_is_refused_by_name_and_repaired(tmp_path):
+def test_a_damaged_index_is_refused_until_repaired(tmp_path):
     home = tmp_path / ".palaestra"
     home.mkdir(mode=0o700)
     (home / "daemon.db").write_bytes(b"")

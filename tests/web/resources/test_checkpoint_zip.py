@@ -58,7 +58,7 @@ def directory(make_run, save_checkpoint):
     return directory
 
 
-def test_the_sidecar_that_is_sent_speaks_of_the_weights_only(directory, save_checkpoint):
+def test_the_sidecar_in_a_download_describes_only_the_weights(directory, save_checkpoint):
     before = save_checkpoint(directory, 20)
     state = {"trainer_state_0020.pt": {"size": 1, "sha256": "0" * 64}}
     described = without_trainer_state(rewrite_sidecar(directory.checkpoints, _with(before, state)))
@@ -69,14 +69,14 @@ def _with(checkpoint, files):
     return replace(checkpoint, files={**checkpoint.files, **files})
 
 
-def test_the_sidecar_inside_verifies_by_itself(directory):
+def test_the_sidecar_in_a_download_is_valid(directory):
     content = asyncio.run(sent_by(CheckpointArchive(directory, 10, a_request())))
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         inside = sidecar.decode(archive.read(sidecar_name(10)), "inside")
         assert sidecar.digest(archive.read(model_name(10))) == inside.files[model_name(10)]
 
 
-def test_no_retention_takes_it_while_it_is_sent_and_it_is_free_afterwards(directory):
+def test_retention_keeps_a_checkpoint_during_its_download(directory):
     seen = []
 
     def refresh_changed():
@@ -90,7 +90,7 @@ def test_no_retention_takes_it_while_it_is_sent_and_it_is_free_afterwards(direct
         assert is_free
 
 
-def test_a_flipped_bit_is_seen_before_the_first_byte_is_sent(directory):
+def test_corrupt_weights_are_detected_before_the_first_byte(directory):
     path = directory.checkpoints / model_name(10)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -99,7 +99,7 @@ def test_a_flipped_bit_is_seen_before_the_first_byte_is_sent(directory):
         CheckpointArchive(directory, 10, a_request())
 
 
-def test_nothing_stays_open_when_the_caller_goes_or_it_is_refused(directory):
+def test_no_file_stays_open_after_a_disconnect_or_an_error(directory):
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(ClientDisconnect):
         asyncio.run(sent_by(CheckpointArchive(directory, 10, a_request()), breaks=True))
@@ -130,7 +130,7 @@ def entries_of(stream, most_bytes=1 << 20):
         return validate_entries(archive, most_bytes)
 
 
-def test_plain_files_come_with_their_names_without_folders():
+def test_entries_are_returned_by_name_without_folders():
     assert list(entries_of(packed(("model_0010.yaml", "a"), ("checkpoints/", ""), ("checkpoints/b", "b")))) == [
         "model_0010.yaml",
         "b",
@@ -139,7 +139,7 @@ def test_plain_files_come_with_their_names_without_folders():
 
 @pytest.mark.fault("W9")
 @pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x", "..\\x", "C:\\x", "C:x", "a/..", "\\\\host\\x"])
-def test_a_name_that_leads_out_is_refused_by_name(name):
+def test_a_path_outside_of_the_archive_is_refused(name):
     with pytest.raises(RefusedFile, match="leaves the target directory") as refused:
         entries_of(packed((name, "x")))
     assert repr(name) in refused.value.message
@@ -159,28 +159,28 @@ def test_links_and_devices_are_refused(kind):
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_name_that_is_there_twice_is_refused():
+def test_a_duplicate_name_is_refused():
     with pytest.raises(RefusedFile, match="duplicate name"):
         entries_of(packed(("a", "1"), ("a", "2")))
     with pytest.raises(RefusedFile, match="duplicate name"):
         entries_of(packed(("x/a", "1"), ("y/a", "2")))
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked():
+def test_a_zip_bomb_is_refused_before_it_is_unpacked():
     with pytest.raises(RefusedFile, match="100 times"):
         entries_of(packed(("zeros", b"\0" * 10_000_000)), most_bytes=1 << 30)
     with pytest.raises(RefusedFile, match="more than 1,000 bytes"):
         entries_of(packed(("zeros", b"\0" * 1001), method=zipfile.ZIP_STORED), most_bytes=1000)
 
 
-def test_too_many_entries_are_refused_before_their_table_is_read():
+def test_too_many_entries_are_refused_before_the_directory_is_read():
     assert len(entries_of(packed(*((f"f{number}", "") for number in range(100))))) == 100
     many = packed(*((f"f{number}", "") for number in range(101)))
     with pytest.raises(RefusedFile, match="101 entries"):
         open_archive(many)
 
 
-def test_a_table_of_contents_that_claims_to_be_huge_is_not_read():
+def test_a_huge_central_directory_is_not_read():
     content = bytearray(packed(("a", "1")).getvalue())
     at = content.rfind(b"PK\x05\x06")
     for claimed, reason in ((1 << 20, "not a valid zip archive"), ((1 << 20) + 1, "1 entries"), (1 << 30, "1 entries")):
@@ -189,7 +189,7 @@ def test_a_table_of_contents_that_claims_to_be_huge_is_not_read():
             open_archive(io.BytesIO(content))
 
 
-def test_an_encrypted_entry_and_a_strange_packing_are_refused():
+def test_encrypted_entries_and_unknown_compression_are_refused():
     for offset, value, words in ((8, 1, "encrypted"), (10, 99, "unsupported compression")):
         content = bytearray(packed(("a", "1"), method=zipfile.ZIP_STORED).getvalue())
         struct.pack_into("<H", content, content.find(b"PK\x01\x02") + offset, value)
@@ -197,21 +197,21 @@ def test_an_encrypted_entry_and_a_strange_packing_are_refused():
             entries_of(io.BytesIO(content))
 
 
-def test_what_is_read_is_what_was_packed():
+def test_entries_are_read_as_written():
     content = random.Random(1).randbytes(3_000_000)
     with open_archive(packed(("a", content))) as archive:
         entry = validate_entries(archive, 1 << 30)["a"]
         assert b"".join(read_pieces(archive, entry)) == content
 
 
-def test_content_that_does_not_match_its_checksum_is_refused():
+def test_a_wrong_checksum_is_refused():
     content = bytearray(packed(("a", "content"), method=zipfile.ZIP_STORED).getvalue())
     content[content.find(b"content")] ^= 1
     with open_archive(io.BytesIO(content)) as archive, pytest.raises(RefusedFile, match="unpacking failed"):
         list(read_pieces(archive, validate_entries(archive, 1 << 20)["a"]))
 
 
-def test_an_entry_that_lies_about_its_size_is_refused():
+def test_a_wrong_size_is_refused():
     content = bytearray(packed(("a", "x" * 1000), method=zipfile.ZIP_DEFLATED).getvalue())
     for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         struct.pack_into("<L", content, content.find(mark) + offset, 500)
@@ -219,7 +219,7 @@ def test_an_entry_that_lies_about_its_size_is_refused():
         list(read_pieces(archive, validate_entries(archive, 1 << 20)["a"]))
 
 
-def test_an_entry_that_holds_less_than_it_says_is_refused():
+def test_an_entry_smaller_than_declared_is_refused():
     content = bytearray(packed(("a", "x" * 1000)).getvalue())
     for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         struct.pack_into("<L", content, content.find(mark) + offset, 1001)
@@ -227,7 +227,7 @@ def test_an_entry_that_holds_less_than_it_says_is_refused():
         list(read_pieces(archive, validate_entries(archive, 1 << 20)["a"]))
 
 
-def test_limits_may_be_reached_and_not_passed():
+def test_limits_are_inclusive():
     """A small file may be packed well: what counts is a kilobyte at least."""
     assert list(entries_of(packed(("zeros", bytes(102_400))))) == ["zeros"]
     with pytest.raises(RefusedFile, match="100 times"):
@@ -238,7 +238,7 @@ def test_limits_may_be_reached_and_not_passed():
         entries_of(two, most_bytes=999)
 
 
-def test_a_comment_of_any_length_is_passed_over():
+def test_a_comment_of_any_length_is_ignored():
     stream = packed(("a", "1"))
     with zipfile.ZipFile(stream, "a") as archive:
         archive.comment = b"c" * 65_535
@@ -253,7 +253,7 @@ def test_a_zip64_is_refused():
 
 
 @pytest.mark.parametrize(("flags", "is_refused"), [(0x800, False), (0x8, False), (0x1, True), (0x809, True)])
-def test_only_the_bit_that_says_encrypted_counts(flags, is_refused):
+def test_only_the_encryption_flag_is_refused(flags, is_refused):
     content = bytearray(packed(("a", "1"), method=zipfile.ZIP_STORED).getvalue())
     struct.pack_into("<H", content, content.find(b"PK\x01\x02") + 8, flags)
     if is_refused:
@@ -263,7 +263,7 @@ def test_only_the_bit_that_says_encrypted_counts(flags, is_refused):
         assert list(entries_of(io.BytesIO(content))) == ["a"]
 
 
-def test_a_name_that_no_file_has_is_refused_and_shown_up_to_200_characters():
+def test_an_invalid_name_is_refused_and_shown_up_to_200_characters():
     with pytest.raises(RefusedFile, match="invalid file name"):
         entries_of(packed(("a\nb", "1")))
     with pytest.raises(RefusedFile) as refused:
@@ -272,13 +272,13 @@ def test_a_name_that_no_file_has_is_refused_and_shown_up_to_200_characters():
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no zip", b"PK\x05\x06" + b"\xff" * 10, b"\0" * 100_000])
-def test_what_is_no_zip_is_refused(content):
+def test_other_files_than_zips_are_refused(content):
     with pytest.raises(RefusedFile):
         open_archive(io.BytesIO(content))
 
 
 @given(st.data())
-def test_no_flipped_bytes_make_it_fail_otherwise(data):
+def test_corrupt_archives_raise_only_refused_file(data):
     content = bytearray(packed(("model_0010.yaml", "abc" * 50), ("b", "x")).getvalue())
     for _ in range(data.draw(st.integers(1, 6))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -290,7 +290,7 @@ def test_no_flipped_bytes_make_it_fail_otherwise(data):
         pass
 
 
-def test_content_comes_in_pieces_of_a_megabyte_and_no_more_than_was_said():
+def test_content_is_read_in_pieces_of_1_mib_up_to_the_declared_size():
     entry = SimpleNamespace(filename="a", file_size=(1 << 20) + 5)
     whole = SimpleNamespace(open=lambda _: io.BytesIO(bytes((1 << 20) + 5)))
     assert [len(piece) for piece in read_pieces(whole, entry)] == [1_048_576, 5]
@@ -299,10 +299,10 @@ def test_content_comes_in_pieces_of_a_megabyte_and_no_more_than_was_said():
         list(read_pieces(more, entry))
 
 
-def test_a_name_with_a_zero_in_it_is_refused_and_a_plain_one_is_not_suspicious():
+def test_a_name_with_nul_is_refused_and_a_valid_one_accepted():
     assert checkpoint_zip._find_problem(zipfile.ZipInfo("a\x00b")) == "invalid file name"
     assert checkpoint_zip._find_problem(zipfile.ZipInfo("a")) == ""
 
 
-def test_the_longest_comment_is_that_of_the_format():
+def test_the_maximum_comment_is_that_of_the_format():
     assert checkpoint_zip.MAX_COMMENT_BYTES == 65_536

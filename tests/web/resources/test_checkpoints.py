@@ -42,7 +42,7 @@ def test_a_damaged_checkpoint_is_named_with_the_reason(client, make_run, save_ch
 
 
 @pytest.mark.parametrize(("selector", "epoch"), [("", 20), (":latest", 20), (":best", 10), (":10", 10)])
-def test_everything_is_detected_from_a_target(client, make_run, save_checkpoint, selector, epoch):
+def test_inspect_returns_everything_about_a_target(client, make_run, save_checkpoint, selector, epoch):
     directory = make_run("first", config={"evaluation": {"episodes": 7}})
     save_checkpoint(directory, 10, 9.0, seed=3)
     save_checkpoint(directory, 20, 1.0, seed=3)
@@ -71,7 +71,7 @@ def test_everything_is_detected_from_a_target(client, make_run, save_checkpoint,
         ("", 422),
     ],
 )
-def test_a_target_is_a_run_and_a_selector_and_nothing_else(client, make_run, save_checkpoint, target, status):
+def test_an_invalid_target_is_refused(client, make_run, save_checkpoint, target, status):
     save_checkpoint(make_run("first"), 10, None)
     assert client.get("/api/checkpoints/inspect", params={"target": target}).status_code == status
 
@@ -89,18 +89,18 @@ def test_a_download_is_a_zip_of_sidecar_and_weights(client, make_run, save_check
 
 
 @pytest.mark.parametrize("epoch", ["99", "latest", "-1", "1e3", "٣", "1" * 30])
-def test_a_checkpoint_that_is_not_there_cannot_be_downloaded(client, make_run, save_checkpoint, epoch):
+def test_a_missing_checkpoint_is_404(client, make_run, save_checkpoint, epoch):
     save_checkpoint(make_run("first"), 10)
     assert client.get(f"/api/runs/first/checkpoints/{epoch}/download").status_code == 404
 
 
-def test_a_run_without_checkpoints_has_none(client, make_run):
+def test_a_run_without_checkpoints_has_an_empty_list(client, make_run):
     make_run("first")
     assert client.get("/api/runs/first/checkpoints").json() == {"checkpoints": [], "refused": []}
     assert client.get("/api/checkpoints/inspect?target=first").status_code == 404
 
 
-def test_nothing_here_loads_torch():
+def test_checkpoints_are_served_without_torch():
     code = (
         "import sys\n"
         "import palaestra.web.app, palaestra.web.resources\n"
@@ -126,7 +126,7 @@ def directory(make_run, save_checkpoint):
     return directory.checkpoints
 
 
-def test_it_finds_what_a_survey_finds(directory):
+def test_the_sidecar_cache_returns_the_same_as_a_survey(directory):
     (directory / model_name(20)).write_bytes(b"short")
     (directory / sidecar_name(30)).write_text("damaged")
     shelf = SidecarCache()
@@ -134,14 +134,14 @@ def test_it_finds_what_a_survey_finds(directory):
         assert shelf.survey(directory) == survey(directory)
 
 
-def test_what_did_not_change_is_not_read_again(directory, monkeypatch):
+def test_an_unchanged_sidecar_is_not_read_again(directory, monkeypatch):
     shelf = SidecarCache()
     before = shelf.survey(directory)
     monkeypatch.setattr(checkpoints, "read_sidecar", lambda *_: pytest.fail("it was read again"))
     assert shelf.survey(directory) == before
 
 
-def test_a_new_score_and_a_removed_checkpoint_are_seen(directory):
+def test_a_new_score_and_a_removed_checkpoint_are_noticed(directory):
     shelf = SidecarCache()
     checkpoint = shelf.survey(directory).checkpoints[0]
     rewrite_sidecar(directory, replace(checkpoint, score=99.0))
@@ -150,7 +150,7 @@ def test_a_new_score_and_a_removed_checkpoint_are_seen(directory):
     assert [one.epoch for one in shelf.survey(directory).checkpoints] == [20, 30]
 
 
-def test_a_state_that_is_dropped_while_we_look_is_no_damage(directory, monkeypatch):
+def test_a_trainer_state_removed_during_a_survey_is_not_damage(directory, monkeypatch):
     """Retention rewrites the sidecar and takes the state away between our reading the one and looking for the other."""
     refresh_changed, state = checkpoints.check_sizes, directory / trainer_state_name(20)
     before = SidecarCache().survey(directory).checkpoints[1]
@@ -169,14 +169,14 @@ def test_a_state_that_is_dropped_while_we_look_is_no_damage(directory, monkeypat
     assert found.refused == ()
 
 
-def test_weights_that_go_missing_are_seen_though_the_sidecar_is_known(directory):
+def test_missing_weights_are_noticed_for_a_cached_sidecar(directory):
     shelf = SidecarCache()
     shelf.survey(directory)
     (directory / model_name(10)).unlink()
     assert [one.path.name for one in shelf.survey(directory).refused] == [sidecar_name(10)]
 
 
-def test_it_keeps_no_more_than_it_may(directory):
+def test_the_sidecar_cache_is_bounded(directory):
     shelf = SidecarCache(max_cached=2)
     assert len(shelf.survey(directory).checkpoints) == 3
     assert len(shelf._cached) == 2

@@ -58,7 +58,7 @@ def test_a_reply_does_not_wait_for_the_cluster():
     assert asked.times == 1  # a fresh state is not asked for again
 
 
-def test_a_cluster_that_fails_later_keeps_its_last_nodes_and_says_why(monkeypatch):
+def test_a_failed_refresh_keeps_the_last_nodes_and_reports_the_error(monkeypatch):
     asked = Asked(STATUS)
     asked.may_respond.set()
     monitor = ClusterMonitor(asked)

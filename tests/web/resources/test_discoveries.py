@@ -49,7 +49,7 @@ def naive_factorization(daemon):
     return entry.file.stem
 
 
-def test_a_discovery_comes_with_its_benchmarks_and_every_comparison_in_them(client, naive_factorization):
+def test_a_discovery_contains_its_benchmarks_with_all_comparisons(client, naive_factorization):
     (listed,) = client.get("/api/discoveries").json()["discoveries"]
     assert (listed["id"], listed["benchmark_count"]) == (naive_factorization, 1)
     (benchmark,) = client.get(f"/api/discoveries/{naive_factorization}").json()["benchmarks"]
@@ -60,17 +60,17 @@ def test_a_discovery_comes_with_its_benchmarks_and_every_comparison_in_them(clie
     assert (objects["detail"], objects["baseline_seconds"], objects["is_exact"]) == ("64 bits", None, True)
 
 
-def test_only_those_of_a_format_are_listed(client, naive_factorization):
+def test_discoveries_are_filtered_by_format(client, naive_factorization):
     assert client.get("/api/discoveries", params={"format": "2x2x1"}).json()["discoveries"]
     assert client.get("/api/discoveries", params={"format": "3x3x3"}).json()["discoveries"] == []
 
 
-def test_what_is_wrong_and_what_is_not_there_are_told(client):
+def test_damaged_and_missing_discoveries_are_reported(client):
     assert client.get("/api/discoveries", params={"format": "3x3"}).status_code == 422
     assert client.get("/api/discoveries/nothing").status_code == 404
 
 
-def test_the_known_ranks_are_there_where_nothing_was_found(client):
+def test_known_ranks_are_listed_without_discoveries(client):
     data = client.get("/api/discoveries").json()
     assert data["discoveries"] == []
     assert {"format": "2x2x2", "naive": 8}.items() <= data["known"][0].items()

@@ -4,7 +4,7 @@ from palaestra.evaluation.summary import append_batch
 from palaestra.runs.files import write_json
 
 
-def test_judgements_are_listed_oldest_first_with_their_numbers(client, make_run):
+def test_evaluations_are_listed_oldest_first_with_their_values(client, make_run):
     directory = make_run("first")
     for epoch in (10, 20):
         append_batch(directory, {"epoch": epoch, "episodes": 5, "avg": 1.5, "file": f"evaluations/{epoch}-1.json"})
@@ -12,7 +12,7 @@ def test_judgements_are_listed_oldest_first_with_their_numbers(client, make_run)
     assert [(batch["batch"], batch["epoch"]) for batch in batches] == [(1, 10), (2, 20)]
 
 
-def test_the_episodes_behind_a_judgement_can_be_read(client, make_run):
+def test_the_episodes_of_an_evaluation_are_returned(client, make_run):
     directory = make_run("first")
     write_json(
         directory.evaluations / "10-1.json", {"schema_version": 1, "rows": [{"seed": 1, "total_reward": float("nan")}]}
@@ -22,13 +22,13 @@ def test_the_episodes_behind_a_judgement_can_be_read(client, make_run):
     assert answer["rows"] == [{"seed": 1, "total_reward": "NaN"}]
 
 
-def test_a_run_without_judgements_has_none(client, make_run):
+def test_a_run_without_evaluations_has_an_empty_list(client, make_run):
     make_run("first")
     assert client.get("/api/runs/first/evaluations").json() == {"batches": [], "files": []}
     assert client.get("/api/runs/first/evaluations/10-1.json").status_code == 404
 
 
-def test_damaged_files_are_named_and_no_failure_of_ours(client, make_run):
+def test_damaged_files_are_409_with_their_name(client, make_run):
     directory = make_run("first")
     (directory.evaluations / "torn.json").write_text('{"rows": [')
     (directory.evaluations / "list.json").write_text("[]")

@@ -20,7 +20,7 @@ def log(client, **query):
     return answer.json()
 
 
-def test_the_last_lines_are_shown(client, directory):
+def test_tail_returns_the_last_lines(client, directory):
     directory.output_file().write_text("".join(f"line {number}\n" for number in range(1000)))
     answer = log(client, tail=3)
     assert answer["text"] == "line 997\nline 998\nline 999\n"
@@ -28,13 +28,13 @@ def test_the_last_lines_are_shown(client, directory):
     assert answer["from"] == answer["size"] - len(answer["text"])
 
 
-def test_a_line_without_its_end_counts_as_one(client, directory):
+def test_an_unfinished_line_counts_as_one(client, directory):
     directory.output_file().write_text("a\nb\nc")
     assert log(client, tail=2)["text"] == "b\nc"
     assert log(client, tail=100)["text"] == "a\nb\nc"
 
 
-def test_reading_on_from_the_last_byte_gives_all_of_it_once(client, directory):
+def test_reading_from_next_returns_every_byte_once(client, directory):
     text = "naïve → 日本 😀\n" * 300
     directory.output_file().write_text(text)
     gathered, position = "", 0
@@ -47,12 +47,12 @@ def test_reading_on_from_the_last_byte_gives_all_of_it_once(client, directory):
     assert gathered == text
 
 
-def test_colours_stay_text_and_bytes_that_are_no_text_are_replaced(client, directory):
+def test_escape_codes_are_kept_and_invalid_utf8_is_replaced(client, directory):
     directory.output_file().write_bytes(b"\x1b[31mred\x1b[0m \xff\xfe end\x00\n")
     assert log(client)["text"] == "\x1b[31mred\x1b[0m \ufffd\ufffd end\x00\n"
 
 
-def test_half_a_character_waits_for_its_other_half_but_not_for_ever(client, directory):
+def test_a_partial_character_is_left_for_the_next_piece_unless_alone(client, directory):
     directory.output_file().write_bytes("ab€".encode()[:-1])
     answer = log(client)
     assert (answer["text"], answer["next"], answer["size"]) == ("ab", 2, 4)
@@ -64,7 +64,7 @@ def test_half_a_character_waits_for_its_other_half_but_not_for_ever(client, dire
 
 
 @given(st.text(max_size=40), st.integers(0, 3))
-def test_no_cut_ever_loses_a_character(text, cut):
+def test_no_cut_loses_a_character(text, cut):
     content = text.encode("utf-8", "replace")
     whole = _whole_characters(content[: len(content) - cut])
     assert content.startswith(whole)
@@ -72,20 +72,20 @@ def test_no_cut_ever_loses_a_character(text, cut):
         whole.decode("utf-8")
 
 
-def test_a_log_that_was_cut_begins_anew(client, directory):
+def test_a_truncated_log_is_read_from_its_start(client, directory):
     directory.output_file().write_text("new\n")
     answer = log(client, **{"from": 5000})
     assert (answer["from"], answer["text"]) == (0, "new\n")
 
 
-def test_a_long_line_is_cut_at_its_front(client, directory):
+def test_a_long_line_loses_its_start(client, directory):
     directory.output_file().write_bytes(b"first\n" + "é".encode() * 100_000)
     answer = log(client, tail=1, limit=1001)
     assert answer["text"] == "é" * 500
     assert answer["next"] == answer["size"]
 
 
-def test_streams_are_known_by_name_and_the_worker_s_is_the_first_rank_where_it_printed_nothing(client, directory):
+def test_streams_are_selected_by_name_and_worker_falls_back_to_the_first_rank(client, directory):
     directory.log_file(0).write_text("rank zero\n")
     directory.log_file(1).write_text("rank one\n")
     answer = log(client)
@@ -105,12 +105,12 @@ def test_a_run_without_a_log_has_an_empty_one(client, directory):
 
 
 @pytest.mark.parametrize("stream", ["../status", "/etc/passwd", "output.log", "rank_0\x1b", "."])
-def test_a_stream_is_no_path(client, directory, stream):
+def test_a_stream_is_never_used_as_a_path(client, directory, stream):
     directory.output_file().write_text("x")
     assert client.get("/api/runs/first/log", params={"stream": stream}).status_code == 404
 
 
-def test_entries_are_counted_and_taken_up_where_the_last_answer_ended(client, make_run):
+def test_journal_entries_are_numbered_and_continue_after_the_last_response(client, make_run):
     directory = make_run("first")
     journal = Journal(directory)
     for epoch in range(3):
@@ -124,7 +124,7 @@ def test_entries_are_counted_and_taken_up_where_the_last_answer_ended(client, ma
     assert client.get(f"/api/runs/first/journal?after={rest['next']}").json()["entries"] == []
 
 
-def test_a_torn_line_is_passed_over_and_infinity_is_text(client, make_run):
+def test_a_torn_journal_line_is_skipped_and_infinity_is_text(client, make_run):
     directory = make_run("first")
     append_line(directory.journal_file, '{"at": 1, "event": "torn')
     Journal(directory).record("checkpoint.scored", epoch=1, score=float("inf"), episodes=2)
@@ -133,7 +133,7 @@ def test_a_torn_line_is_passed_over_and_infinity_is_text(client, make_run):
     assert len(entries) == 2
 
 
-def test_beyond_the_end_there_is_nothing(client, make_run):
+def test_after_the_end_the_journal_is_empty(client, make_run):
     make_run("first")
     assert client.get("/api/runs/first/journal?after=1000").json() == {"entries": [], "next": 1, "total": 1}
     assert client.get("/api/runs/first/journal?after=-1").status_code == 422

@@ -28,14 +28,14 @@ def series(client, **query):
     return answer.json()["series"]
 
 
-def test_names_come_with_their_newest_values(client, make_run):
+def test_metric_names_are_returned_with_their_newest_values(client, make_run):
     write(make_run("first"), range(25))
     answer = client.get("/api/runs/first/metrics").json()
     assert answer["names"] == ["SPS", "a", "b"]
     assert answer["last"]["a"] == {"step": 24, "value": 4.0}
 
 
-def test_curves_of_several_runs_come_in_one_call_in_the_order_that_was_asked_for(client, make_run):
+def test_series_of_several_runs_are_returned_in_the_requested_order(client, make_run):
     first, second = make_run("first"), make_run("second")
     write(first, range(100))
     write(second, range(50))
@@ -50,20 +50,20 @@ def test_curves_of_several_runs_come_in_one_call_in_the_order_that_was_asked_for
     assert all(len(one["x"]) == 10 for one in found)
 
 
-def test_zooming_gives_the_raw_points(client, make_run):
+def test_a_narrow_range_returns_the_raw_points(client, make_run):
     write(make_run("first"), range(1000))
     (found,) = series(client, run="first", name="a", buckets=50, **{"from": 100.5, "to": 120})
     assert found["x"] == [float(step) for step in range(101, 121)]
     assert found["min"] == found["max"] == found["mean"] == [float(step % 10) for step in range(101, 121)]
 
 
-def test_over_wall_time_x_is_seconds_since_1970(client, make_run):
+def test_with_axis_time_x_is_seconds_since_1970(client, make_run):
     write(make_run("first"), range(5))
     (found,) = series(client, run="first", name="a", axis="time", **{"from": 1002})
     assert found["x"] == [1002.0, 1003.0, 1004.0]
 
 
-def test_over_elapsed_time_every_run_begins_at_zero_whenever_that_was(client, make_run, daemon):
+def test_with_axis_elapsed_every_run_starts_at_zero(client, make_run, daemon):
     begun, waiting = make_run("begun"), make_run("waiting")
     over = replace(read_record(begun), state=RunState.FINISHED, started_at=1000.0, ended_at=2000.0, exit_code=0)
     write_record(begun, over)
@@ -77,7 +77,7 @@ def test_over_elapsed_time_every_run_begins_at_zero_whenever_that_was(client, ma
     assert [one["x"] for one in found] == [pytest.approx([2.0, 3.0, 4.0], abs=1e-5)] * 2
 
 
-def test_a_number_that_is_not_finite_is_null_and_counted(client, make_run):
+def test_a_non_finite_value_is_null_and_counted(client, make_run):
     directory = make_run("first")
     with MetricsWriter(directory.metrics_file) as writer:
         for step, value in enumerate((1.0, math.nan, math.inf, 4.0)):
@@ -89,7 +89,7 @@ def test_a_number_that_is_not_finite_is_null_and_counted(client, make_run):
     assert (found["min"], found["max"], found["mean"], found["count"]) == ([1.0], [4.0], [2.5], [2])
 
 
-def test_as_columns_of_doubles_curves_are_the_same(client, make_run):
+def test_columns_contain_the_same_values_as_json(client, make_run):
     directory = make_run("first")
     write(directory, range(100))
     with MetricsWriter(directory.metrics_file) as writer:
@@ -106,7 +106,7 @@ def test_as_columns_of_doubles_curves_are_the_same(client, make_run):
     assert None in expected[0]["mean"]
 
 
-def test_a_metric_that_a_run_does_not_have_and_a_run_without_metrics_are_empty_curves(client, make_run):
+def test_missing_metrics_are_empty_series(client, make_run):
     write(make_run("first"), range(5))
     make_run("second")
     found = series(client, run=["first", "second"], name="missing")
@@ -115,7 +115,7 @@ def test_a_metric_that_a_run_does_not_have_and_a_run_without_metrics_are_empty_c
     assert client.get("/api/runs/second/metrics/tail").json() == {"points": [], "row": 0}
 
 
-def test_the_tail_goes_on_where_it_ended(client, make_run):
+def test_the_tail_continues_after_the_last_row(client, make_run):
     directory = make_run("first")
     write(directory, range(5))
     first = client.get("/api/runs/first/metrics/tail?limit=3").json()
@@ -127,12 +127,12 @@ def test_the_tail_goes_on_where_it_ended(client, make_run):
     assert client.get(f"/api/runs/first/metrics/tail?after={rest['row']}").json()["points"][0]["step"] == 5
 
 
-def test_a_tail_from_beyond_the_end_says_where_the_end_is(client, make_run):
+def test_a_tail_after_the_end_returns_the_last_row(client, make_run):
     write(make_run("first"), range(5))
     assert client.get("/api/runs/first/metrics/tail?after=999").json() == {"points": [], "row": 5}
 
 
-def test_a_resumed_run_shows_nothing_of_what_it_took_back(client, make_run):
+def test_a_resumed_run_shows_no_removed_points(client, make_run):
     directory = make_run("first")
     write(directory, range(10))
     assert series(client, run="first", name="a")[0]["x"][-1] == 9.0
@@ -144,7 +144,7 @@ def test_a_resumed_run_shows_nothing_of_what_it_took_back(client, make_run):
     assert found["mean"][-1] == 99.0
 
 
-def test_small_curves_for_a_list_of_runs(client, make_run):
+def test_sparklines_are_returned_for_a_list_of_runs(client, make_run):
     write(make_run("first"), range(100))
     one = client.get("/api/runs/first/sparkline?name=a&buckets=4").json()
     assert one["max"] == [9.0] * 4
@@ -175,7 +175,7 @@ def test_what_cannot_be_asked_is_refused(client, make_run, query):
     assert answer.status_code == 422, answer.text
 
 
-def test_numbers_beyond_all_steps_are_no_failure(client, make_run):
+def test_ranges_beyond_all_steps_are_accepted(client, make_run):
     write(make_run("first"), range(5))
     (found,) = series(client, run="first", name="a", **{"from": "-1e300", "to": "1e300"})
     assert len(found["x"]) == 5
@@ -215,7 +215,7 @@ def unpacked(content):
     return found
 
 
-def test_every_number_comes_back_as_it_was():
+def test_packed_columns_are_read_as_written():
     (first, second) = unpacked(pack_columns([("01A", "a", curve(0.1, -2.5, 1e300)), ("01B", "b/ü", curve(7.0))]))
     assert first[:2] == ("01A", "a")
     assert first[2]["x"] == [0.0, 1.0, 2.0]
@@ -224,19 +224,19 @@ def test_every_number_comes_back_as_it_was():
     assert second == ("01B", "b/ü", {**{name: [7.0] for name in COLUMNS}, "x": [0.0], "count": [1.0], "bad": [0.0]})
 
 
-def test_what_is_not_a_number_is_nan_and_counted():
+def test_a_missing_value_is_nan_and_counted():
     ((_, _, columns),) = unpacked(pack_columns([("01A", "a", curve(1.0, float("inf")))]))
     assert np.isnan([columns[name][1] for name in ("min", "max", "mean")]).all()
     assert columns["bad"] == [0.0, 1.0]
 
 
-def test_a_curve_without_points_has_a_place_among_the_others():
+def test_an_empty_series_is_packed_with_length_0():
     empty = to_buckets(np.empty(0, BLOCK), 1)
     found = unpacked(pack_columns([("01A", "a", empty), ("01B", "a", curve(3.0))]))
     assert [(run, columns["mean"]) for run, _, columns in found] == [("01A", []), ("01B", [3.0])]
 
 
 @pytest.mark.parametrize("name", ["a" * length for length in range(1, 9)])
-def test_doubles_begin_where_a_page_can_look_at_them_in_place(name):
+def test_packed_doubles_are_aligned(name):
     content = pack_columns([("01A", name, curve(1.0))])
     assert (4 + struct.unpack_from("<I", content)[0]) % 8 == 0

@@ -8,7 +8,7 @@ def check(client, **request):
     return answer.json()
 
 
-def test_a_request_is_completed_without_being_run(client):
+def test_a_request_is_completed_without_a_run(client):
     found = check(client, recipe="cartpole", config={"total_steps": 1e6, "ppo": {"gamma": 0.5}}, name="x")
     expected = resolve_training("cartpole", {"total_steps": 1e6, "ppo": {"gamma": 0.5}}).model_dump(mode="json")
     assert found["errors"] == []
@@ -18,7 +18,7 @@ def test_a_request_is_completed_without_being_run(client):
     assert client.get("/api/runs").json()["total"] == 0
 
 
-def test_all_that_is_wrong_is_the_answer(client):
+def test_the_check_returns_all_errors(client):
     found = check(client, recipe="cartpole", config={"ppo": {"gama": 1}, "device": "tpu"}, nproc=3000)
     assert sorted(error["key"] for error in found["errors"]) == ["device", "ppo.gama"]
     assert found["config"] is None
@@ -26,7 +26,7 @@ def test_all_that_is_wrong_is_the_answer(client):
     assert [error["key"] for error in check(client, recipe="carpole")["errors"]] == ["recipe"]
 
 
-def test_a_request_of_another_shape_is_refused(client):
+def test_a_request_with_invalid_types_is_refused(client):
     for body in (
         {"recipe": 5},
         {"nproc": 0},
@@ -43,7 +43,7 @@ def test_the_old_name_of_submitted_by_is_accepted():
     assert RunBody.model_validate({"submitted_by": "ci"}).request("api").submitted_by == "ci"
 
 
-def test_yaml_becomes_settings(client):
+def test_yaml_is_parsed_to_settings(client):
     def parse(text):
         return client.post("/api/requests/parse", json={"yaml": text})
 
@@ -56,7 +56,7 @@ def test_yaml_becomes_settings(client):
     assert parse("a" * (1 << 17) + "a").status_code == 422
 
 
-def test_of_a_script_the_request_is_shown_complete_and_not_what_was_made_of_it(client, tmp_path):
+def test_the_check_of_a_script_returns_the_request_not_the_resolved_config(client, tmp_path):
     script = tmp_path / "small.py"
     script.write_text(
         "from dataclasses import dataclass\n\n@dataclass\nclass Args:\n    seed: int = 3\n    lr: float = 0.5\n"

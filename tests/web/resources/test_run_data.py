@@ -29,7 +29,7 @@ def test_a_run_is_described_with_every_field_of_the_schema(context, daemon, make
     assert (described["seed"], described["env"], described["queue_position"]) == (4, "CartPole-v1", None)
 
 
-def test_progress_is_a_share_of_the_whole_and_never_more(context, daemon, make_run):
+def test_progress_is_at_most_1(context, daemon, make_run):
     make_run("first")
     entry = daemon.get("first")
 
@@ -40,7 +40,7 @@ def test_progress_is_a_share_of_the_whole_and_never_more(context, daemon, make_r
     assert [progress(5, 10), progress(12, 10), progress(5, 0)] == [0.5, 1.0, None]
 
 
-def test_the_progress_of_an_evaluation_is_a_share_of_its_episodes(context, daemon, make_run):
+def test_the_progress_of_an_evaluation_counts_episodes(context, daemon, make_run):
     make_run("first", kind="evaluate")
     entry = daemon.get("first")
 
@@ -52,7 +52,7 @@ def test_the_progress_of_an_evaluation_is_a_share_of_its_episodes(context, daemo
     assert [progress(5, 20), progress(20, 20), progress(5, 0)] == [0.25, 1.0, None]
 
 
-def test_a_finished_run_is_complete_although_its_script_counts_from_0(context, daemon, make_run):
+def test_a_finished_run_has_progress_1(context, daemon, make_run):
     make_run("first")
     entry = daemon.get("first")
 
@@ -63,7 +63,7 @@ def test_a_finished_run_is_complete_although_its_script_counts_from_0(context, d
     assert (progress(RunState.FINISHED), progress(RunState.CANCELLED)) == (1.0, 0.99)
 
 
-def test_a_run_with_a_lane_is_live(context, daemon, make_run, tmp_path, monkeypatch):
+def test_a_run_with_a_frame_buffer_is_live(context, daemon, make_run, tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
     first, second = make_run("first"), make_run("second")
     frame_buffer_path(first.id).touch()
@@ -75,7 +75,7 @@ def fail(directory, reason="it broke"):
     write_record(directory, moved(read_record(directory), RunState.FAILED, failure=reason))
 
 
-def test_a_run_is_shown_with_what_was_asked_and_what_was_run(client, make_run):
+def test_run_details_contain_request_and_config(client, make_run):
     make_run("first", config={"seed": 1, "ppo": {"gamma": 0.9}})
     shown = client.get("/api/runs/first").json()
     assert shown["request"]["recipe"] == "cartpole"
@@ -84,7 +84,7 @@ def test_a_run_is_shown_with_what_was_asked_and_what_was_run(client, make_run):
     assert shown["failure"] is None
 
 
-def test_a_run_is_shown_with_what_it_takes_on_the_disk(client, daemon, make_run):
+def test_run_details_contain_disk_use(client, daemon, make_run):
     directory = make_run("first")
     (directory.videos / "long.mp4").write_bytes(bytes(500_000))
     curves = daemon.root / ".palaestra" / "series" / directory.id
@@ -97,7 +97,7 @@ def test_a_run_is_shown_with_what_it_takes_on_the_disk(client, daemon, make_run)
     assert disk["bytes"] == sum(disk["parts"].values())
 
 
-def test_a_failure_tells_cause_signal_and_the_last_words(client, daemon, make_run):
+def test_a_failure_contains_cause_signal_and_last_lines(client, daemon, make_run):
     directory = make_run("first")
     fail(directory, "the process was ended by SIGKILL")
     Journal(directory).record("worker.ended", exit_code=137, signal="SIGKILL", cause="", output=[])
@@ -110,7 +110,7 @@ def test_a_failure_tells_cause_signal_and_the_last_words(client, daemon, make_ru
     assert failure["log_tail"] == ["one", r"two \x1b[31mred\xff"]
 
 
-def test_what_cannot_be_read_is_null_and_the_rest_is_shown(client, daemon, make_run):
+def test_unreadable_files_are_null_and_the_rest_is_returned(client, daemon, make_run):
     directory = make_run("first")
     directory.config_file.write_text("a: [")
     directory.request_file.unlink()
@@ -178,9 +178,7 @@ def in_a_shell(client, daemon, run):
         ("matmul", {"seconds": 0.2}),
     ],
 )
-def test_the_shown_command_pasted_into_a_shell_makes_the_same_run_of_every_kind(
-    client, daemon, queued, tmp_path, kind, config
-):
+def test_the_command_recreates_the_run_for_every_kind(client, daemon, queued, tmp_path, kind, config):
     if kind in {"cleanrl", "script"}:
         (tmp_path / "my script.py").write_text(SCRIPT)
         config = {**config, "script": str(tmp_path / "my script.py")}
@@ -198,7 +196,7 @@ def test_the_shown_command_pasted_into_a_shell_makes_the_same_run_of_every_kind(
 
 
 @pytest.mark.slow
-def test_the_shown_command_of_an_evaluation_plays_the_same_batches(client, daemon, queued):
+def test_the_command_of_an_evaluation_plays_the_same_batches(client, daemon, queued):
     trained = train("cartpole", run="trained", runs_root=daemon.root, **TINY).directory
     daemon._supervisor.scan_all()
     order = {"selector": "latest", "episodes": 2, "seed": 7, "repeat": True, "deterministic": True}
@@ -211,7 +209,7 @@ def test_the_shown_command_of_an_evaluation_plays_the_same_batches(client, daemo
     assert read_batches(trained)[0]["seed"] == 7
 
 
-def test_the_command_of_a_clone_does_not_name_the_run_that_it_was_made_from(client, queued):
+def test_the_command_of_a_clone_does_not_name_its_parent(client, queued):
     run = queued("native", TINY, name="taken", recipe="cartpole")
     clone = client.post(f"/api/runs/{run}/clone", json={}).json()["run"]["id"]
     for shown in (run, clone):

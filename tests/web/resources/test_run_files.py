@@ -19,7 +19,7 @@ PLACES = ["artifacts", "videos", "replays", "evaluations"]
 
 
 @pytest.mark.fault("W10")
-def test_an_artefact_is_saved_never_shown(client, make_run):
+def test_an_artifact_is_sent_as_an_attachment(client, make_run):
     directory = make_run("first")
     (directory.artifacts / "page.html").write_text(HTML)
     listed = client.get("/api/runs/first/artifacts").json()["artifacts"]
@@ -32,7 +32,7 @@ def test_an_artefact_is_saved_never_shown(client, make_run):
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_link_to_somewhere_else_is_not_there(client, make_run, tmp_path):
+def test_a_link_is_not_listed(client, make_run, tmp_path):
     directory = make_run("first")
     (tmp_path / "secret").write_text("secret")
     (directory.artifacts / "link").symlink_to(tmp_path / "secret")
@@ -58,7 +58,7 @@ OPENS = Opens()
 
 @pytest.mark.fault("W9")
 @pytest.mark.parametrize("place", PLACES)
-def test_no_name_leads_out_of_the_run(client, make_run, context, tmp_path, place):
+def test_no_name_escapes_the_run_directory(client, make_run, context, tmp_path, place):
     directory = make_run("first")
     (context.daemon.root / "secret").write_text("secret")
     names = [bit * depth + target for bit in BITS for depth in (1, 3) for target in TARGETS]
@@ -88,7 +88,7 @@ def test_no_name_leads_out_of_the_run(client, make_run, context, tmp_path, place
     assert directory.artifacts.is_dir()
 
 
-def test_what_is_said_of_artefacts_is_what_is_sent():
+def test_the_listing_of_artifacts_matches_their_content():
     document = build_openapi(ROUTES)
     paths, listed = document["paths"], document["components"]["schemas"]["ArtifactList"]
     content = paths["/api/runs/{id}/artifacts"]["get"]["responses"]["200"]["content"]
@@ -110,18 +110,18 @@ def film(make_run):
     return directory
 
 
-def test_films_are_listed_and_nothing_else(client, film):
+def test_only_videos_are_listed(client, film):
     videos = client.get("/api/runs/first/videos").json()["videos"]
     assert [(video["name"], video["bytes"]) for video in videos] == [("10-seed1.mp4", 5000)]
 
 
-def test_a_film_is_sent_whole_with_its_type(client, film):
+def test_a_video_is_sent_with_its_type(client, film):
     answer = client.get("/api/runs/first/videos/10-seed1.mp4")
     assert answer.content == CONTENT
     assert answer.headers["content-type"] == "video/mp4"
 
 
-def test_a_browser_jumps_by_ranges_of_one_version(client, film):
+def test_range_requests_are_served_for_one_version(client, film):
     path = "/api/runs/first/videos/10-seed1.mp4"
     etag = client.get(path).headers["etag"]
     part = client.get(path, headers={"range": "bytes=100-199", "if-range": etag})
@@ -145,12 +145,12 @@ def test_asking_for_the_head_gives_the_length(client, film):
     assert answer.content == b""
 
 
-def test_what_is_no_film_is_not_there(client, film):
+def test_other_files_are_not_videos(client, film):
     assert client.get("/api/runs/first/videos/notes.txt").status_code == 404
     assert client.get("/api/runs/nobody/videos").status_code == 404
 
 
-def test_replays_are_listed_and_sent_as_they_lie_there(client, make_run, tmp_path):
+def test_replays_are_listed_and_sent_as_stored(client, make_run, tmp_path):
     directory = make_run("first")
     path = replay_path(directory.replays, 10, 1)
     with ReplayWriter(path, "arena", {}) as writer:
@@ -164,7 +164,7 @@ def test_replays_are_listed_and_sent_as_they_lie_there(client, make_run, tmp_pat
     assert read_replay_file(tmp_path / "copy.json.gz").steps == [b'{"x":1}']
 
 
-def test_other_files_are_no_replays(client, make_run):
+def test_other_files_are_not_replays(client, make_run):
     directory = make_run("first")
     (directory.replays / "x.json").write_text("{}")
     assert client.get("/api/runs/first/replays").json() == {"replays": []}

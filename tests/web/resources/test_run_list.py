@@ -47,7 +47,7 @@ def test_the_list_is_filtered_sorted_and_paged(client, make_run):
     assert client.get("/api/runs?limit=0").status_code == 422
 
 
-def test_the_list_says_from_where_to_follow(client):
+def test_the_list_contains_the_sequence_to_follow_from(client):
     before = client.get("/api/runs").json()
     assert client.post("/api/runs", json={"kind": "nap"}).status_code == 201
     after = client.get("/api/runs").json()
@@ -55,7 +55,7 @@ def test_the_list_says_from_where_to_follow(client):
     assert before["boot"] == after["boot"]
 
 
-def test_runs_that_differ_only_in_the_seed_are_one_group_with_figures_of_all(client, make_seed):
+def test_runs_that_differ_only_in_the_seed_are_one_group_with_statistics(client, make_seed):
     ids = [make_seed(f"wide-{seed}", seed, score=float(seed), episodic_return=10.0 * seed) for seed in (1, 2, 3)]
     other = make_seed("alone", 1, steps=20)
     found = groups(client)
@@ -70,14 +70,14 @@ def test_runs_that_differ_only_in_the_seed_are_one_group_with_figures_of_all(cli
     assert wide["first"]["id"] == ids[-1]
 
 
-def test_a_hundred_copies_of_one_seed_are_one_seed(client, make_seed):
+def test_repeated_seeds_count_once(client, make_seed):
     for number in range(5):
         make_seed(f"copy-{number}", 1)
     (group,) = groups(client)["groups"]
     assert (len(group["ids"]), group["seed_count"]) == (5, 1)
 
 
-def test_figures_of_a_group_do_not_depend_on_the_page_that_is_shown(client, make_seed):
+def test_statistics_of_a_group_do_not_depend_on_the_page(client, make_seed):
     for seed in range(1, 5):
         make_seed(f"one-{seed}", seed, score=1.0 * seed)
         make_seed(f"two-{seed}", seed, steps=20, score=10.0 * seed)
@@ -100,7 +100,7 @@ def test_the_runs_of_a_group_and_runs_by_id_are_listed(client, make_seed):
     assert client.get("/api/runs", params={"run": ["x"] * 201}).status_code == 422
 
 
-def test_more_than_a_thousand_runs_are_read_by_offset(client, daemon, make_run, monkeypatch):
+def test_more_than_1000_runs_are_read_by_offset(client, daemon, make_run, monkeypatch):
     entry = daemon.get(make_run("first").id)
     monkeypatch.setattr(daemon, "runs", lambda: [entry] * 1100)
     assert client.get("/api/runs?limit=1100").status_code == 422
@@ -109,13 +109,13 @@ def test_more_than_a_thousand_runs_are_read_by_offset(client, daemon, make_run, 
     assert {page["total"] for page in pages} == {1100}
 
 
-def test_a_group_is_named_by_what_its_runs_names_begin_with():
+def test_a_group_is_named_by_the_common_prefix():
     assert group_name(["wide-1", "wide-2"], "cartpole") == "wide"
     assert group_name(["otter", "heron"], "cartpole") == "cartpole"
     assert group_name(["swift-otter-7"], "cartpole") == "swift-otter-7"
 
 
-def test_a_spread_is_of_what_is_known_and_zero_is_known():
+def test_a_spread_ignores_missing_values_but_not_zero():
     assert spread_of([1.0, None, 3.0, float("nan")]) == {"mean": 2.0, "low": 1.0, "high": 3.0, "count": 2}
     assert spread_of([0.0, 4.0]) == {"mean": 2.0, "low": 0.0, "high": 4.0, "count": 2}
     assert spread_of([None, float("inf")]) is None

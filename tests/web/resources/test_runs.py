@@ -31,7 +31,7 @@ def wait_for(daemon, run_id, *states, seconds=60.0):
     return daemon.get(run_id)
 
 
-def test_a_run_is_asked_for_started_stopped_and_removed(client, daemon):
+def test_a_run_is_submitted_started_stopped_and_removed(client, daemon):
     run = submit(client, name="one")
     assert (run["name"], run["kind"], run["submitted_by"]) == ("one", "nap", "api")
     wait_for(daemon, run["id"], RunState.RUNNING)
@@ -45,7 +45,7 @@ def test_a_run_is_asked_for_started_stopped_and_removed(client, daemon):
     assert client.get("/api/runs").json()["total"] == 0
 
 
-def test_the_second_waits_with_its_place_in_the_queue_and_can_be_cancelled(client, daemon):
+def test_a_queued_run_has_a_position_and_can_be_cancelled(client, daemon):
     first = submit(client)
     wait_for(daemon, first["id"], RunState.RUNNING)
     low, high = submit(client, name="low"), submit(client, name="high", priority=5)
@@ -58,7 +58,7 @@ def test_the_second_waits_with_its_place_in_the_queue_and_can_be_cancelled(clien
     assert client.post("/api/runs/low/retry", json={}).json()["run"]["state"] == "queued"
 
 
-def test_everything_wrong_with_a_request_is_said_at_once_and_leaves_nothing(client, daemon):
+def test_all_errors_of_a_request_are_returned_and_nothing_is_created(client, daemon):
     answer = client.post(
         "/api/runs", json={"kind": "nap", "name": "a/b", "executor": "cloud", "config": {"x": 1, "y": 2}}
     )
@@ -71,12 +71,12 @@ def test_everything_wrong_with_a_request_is_said_at_once_and_leaves_nothing(clie
     assert [path.name for path in daemon.root.iterdir()] == [".palaestra"]
 
 
-def test_the_same_request_twice_is_two_runs(client):
+def test_the_same_request_twice_makes_two_runs(client):
     assert submit(client)["id"] != submit(client)["id"]
     assert client.get("/api/runs").json()["total"] == 2
 
 
-def test_a_clone_lays_settings_over_and_knows_its_parent(client, daemon):
+def test_a_clone_overrides_settings_and_has_a_parent(client, daemon):
     source = submit(client, config={"seconds": 60, "seed": 3})
     clone = client.post(f"/api/runs/{source['id']}/clone", json={"config": {"seconds": 50}, "name": "copy"}).json()[
         "run"
@@ -87,11 +87,11 @@ def test_a_clone_lays_settings_over_and_knows_its_parent(client, daemon):
     assert read_request(daemon.directory(again["id"])).config == {"seconds": 50, "seed": 3}
 
 
-def test_train_again_without_a_first_time_is_a_conflict(client):
+def test_rerun_without_a_previous_request_is_a_conflict(client):
     assert client.post("/api/rerun", json={}).status_code == 409
 
 
-def test_an_evaluation_takes_words_and_never_paths(client, make_run):
+def test_an_evaluation_never_takes_paths(client, make_run):
     run = make_run("first")
     assert client.post("/api/runs/nobody/evaluate", json={}).status_code == 404
     for selector in ("../x", "/etc/passwd", "", "1.5"):
@@ -100,7 +100,7 @@ def test_an_evaluation_takes_words_and_never_paths(client, make_run):
         assert client.post(f"/api/runs/{run.id}/evaluate", json={"suite": suite}).status_code == 422
 
 
-def test_an_evaluation_is_a_run_of_its_own_with_a_parent(client, daemon, make_run, save_checkpoint):
+def test_an_evaluation_is_a_run_with_a_parent(client, daemon, make_run, save_checkpoint):
     run = make_run("first")
     save_checkpoint(run)
     submit(client)  # takes the only place, so that the evaluation stays in the queue
@@ -110,7 +110,7 @@ def test_an_evaluation_is_a_run_of_its_own_with_a_parent(client, daemon, make_ru
     assert read_request(daemon.directory(made["id"])).config["episodes"] == 2
 
 
-def test_an_evaluation_may_begin_with_another_seed_and_leave_replays(client, daemon, make_run, save_checkpoint):
+def test_an_evaluation_accepts_a_seed_and_records_replays(client, daemon, make_run, save_checkpoint):
     run = make_run("first")
     save_checkpoint(run)
     submit(client)  # takes the only place
@@ -122,7 +122,7 @@ def test_an_evaluation_may_begin_with_another_seed_and_leave_replays(client, dae
     assert client.post(f"/api/runs/{run.id}/evaluate", json={"seed": -1}).status_code == 422
 
 
-def test_tags_and_notes_are_kept_and_found(client, make_run):
+def test_tags_and_notes_are_stored_and_searchable(client, make_run):
     run = make_run("first")
     make_run("second")
     answer = client.patch(f"/api/runs/{run.id}", json={"tags": ["b", "a", "a"], "note": "a <b>note</b>"})
@@ -134,7 +134,7 @@ def test_tags_and_notes_are_kept_and_found(client, make_run):
     assert client.patch(f"/api/runs/{run.id}", json={"tags": ["\x1b[31m"]}).status_code == 422
 
 
-def test_only_a_run_that_waits_has_a_priority_to_change(client, make_run):
+def test_only_a_queued_run_can_change_its_priority(client, make_run):
     run = make_run("first")
     answer = client.patch(f"/api/runs/{run.id}", json={"priority": 5})
     assert answer.status_code == 409
@@ -158,7 +158,7 @@ def test_a_full_disk_is_507_and_a_full_queue_503(client, daemon, monkeypatch):
 
 
 @pytest.mark.fault("G11")
-def test_a_store_that_cannot_grow_is_507_and_still_lists(client, daemon):
+def test_a_full_index_is_507_and_runs_are_still_listed(client, daemon):
     daemon._run_table._index.limit_pages(1)
     text = json.dumps({"x": "y" * 15_000})
     answers = [client.post("/api/runs", json={**NAP, "command": text}).status_code for _ in range(8)]
@@ -167,7 +167,7 @@ def test_a_store_that_cannot_grow_is_507_and_still_lists(client, daemon):
     assert client.get("/api/runs").status_code == 200
 
 
-def test_two_runs_differ_where_their_configs_do(client, make_run):
+def test_the_diff_lists_differences_of_two_configs(client, make_run):
     here = make_run("here", config={"seed": 1, "ppo": {"gamma": 0.9, "clip": 0.2}, "only": None})
     there = make_run("there", config={"seed": 1, "ppo": {"gamma": 0.99, "clip": 0.2}, "more": [1]})
     answer = client.get("/api/runs/here/diff?other=there").json()
@@ -179,12 +179,12 @@ def test_two_runs_differ_where_their_configs_do(client, make_run):
     ]
 
 
-def test_a_run_does_not_differ_from_itself(client, make_run):
+def test_the_diff_of_a_run_with_itself_is_empty(client, make_run):
     make_run("here")
     assert client.get("/api/runs/here/diff?other=here").json()["differences"] == []
 
 
-def test_an_unknown_other_is_not_found(client, make_run):
+def test_the_diff_with_an_unknown_run_is_404(client, make_run):
     make_run("here")
     assert client.get("/api/runs/here/diff?other=nobody").status_code == 404
     assert client.get("/api/runs/here/diff").status_code == 422

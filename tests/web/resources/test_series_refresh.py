@@ -18,7 +18,7 @@ def write(directory, step=1):
         writer.write(Sample(step, {"a": 1.0}))
 
 
-def test_curves_are_laid_out_before_anybody_asks(daemon, make_run, refresher):
+def test_series_are_cached_before_the_first_request(daemon, make_run, refresher):
     directory = make_run("first")
     write(directory)
     make_run("without metrics".replace(" ", "-"))
@@ -26,14 +26,14 @@ def test_curves_are_laid_out_before_anybody_asks(daemon, make_run, refresher):
     assert (cache_directory(daemon) / directory.id / "index.json").exists()
 
 
-def test_a_run_that_says_nothing_new_is_not_looked_at_again(daemon, make_run, refresher, monkeypatch):
+def test_an_unchanged_run_is_not_refreshed_again(daemon, make_run, refresher, monkeypatch):
     write(make_run("first"))
     refresher.refresh_changed()
     monkeypatch.setattr(CurveCache, "refresh", lambda *_: pytest.fail("it was looked at again"))
     refresher.refresh_changed()
 
 
-def test_a_removed_run_takes_its_curves_along(daemon, make_run, refresher):
+def test_the_series_of_a_removed_run_are_removed(daemon, make_run, refresher):
     directory = make_run("first")
     write(directory)
     refresher.refresh_changed()
@@ -42,7 +42,7 @@ def test_a_removed_run_takes_its_curves_along(daemon, make_run, refresher):
     assert list(cache_directory(daemon).iterdir()) == []
 
 
-def test_what_an_earlier_daemon_left_of_removed_runs_goes(daemon, refresher):
+def test_stale_series_of_an_earlier_daemon_are_removed(daemon, refresher):
     left = cache_directory(daemon) / "01HX0000000000000000000000"
     left.mkdir(parents=True)
     (left / "0.points").write_bytes(b"x")
@@ -51,7 +51,7 @@ def test_what_an_earlier_daemon_left_of_removed_runs_goes(daemon, refresher):
     assert not left.exists()
 
 
-def test_damaged_metrics_do_not_end_the_keeper(daemon, make_run, refresher):
+def test_damaged_metrics_do_not_stop_the_refresher(daemon, make_run, refresher):
     make_run("broken").metrics_file.write_bytes(b"x" * 5000)
     directory = make_run("first")
     write(directory)
@@ -59,11 +59,11 @@ def test_damaged_metrics_do_not_end_the_keeper(daemon, make_run, refresher):
     assert (cache_directory(daemon) / directory.id / "index.json").exists()
 
 
-def test_a_house_has_one_cache(context):
+def test_an_app_context_has_one_series_cache(context):
     assert series_cache(context) is series_cache(context)
 
 
-def test_the_daemon_s_keeper_works_while_the_app_runs(client, context, make_run):
+def test_the_refresher_runs_during_the_lifespan(client, context, make_run):
     directory = make_run("first")
     write(directory)
     assert client.get("/api/runs/first/metrics").json()["names"] == ["a"]

@@ -5,7 +5,7 @@ import psutil
 from palaestra.web.resources.system import describe_load
 
 
-def test_the_machine_and_the_daemon_are_told(client, daemon):
+def test_the_system_route_describes_machine_and_daemon(client, daemon):
     system = client.get("/api/system").json()
     assert system["pid"] == os.getpid()
     assert system["memory"]["total"] == psutil.virtual_memory().total
@@ -16,7 +16,7 @@ def test_the_machine_and_the_daemon_are_told(client, daemon):
     assert "local" in system["executors"]
 
 
-def test_slots_are_counted_while_runs_take_them(client, context, daemon):
+def test_used_slots_are_counted(client, context, daemon):
     assert describe_load(context)["slots"]["used"]["cpus"] == 0
     for _ in range(2):
         client.post("/api/runs", json={"kind": "nap", "config": {"seconds": 60}})
@@ -26,7 +26,7 @@ def test_slots_are_counted_while_runs_take_them(client, context, daemon):
     assert load["slots"]["cpus"] == 1
 
 
-def test_a_disk_that_is_gone_is_no_failure(client, daemon, monkeypatch):
+def test_a_missing_disk_is_null(client, daemon, monkeypatch):
     monkeypatch.setattr(
         "palaestra.web.resources.system.shutil.disk_usage", lambda path: (_ for _ in ()).throw(OSError())
     )

@@ -45,7 +45,7 @@ def changed(made, **changes):
     )
 
 
-def test_a_zip_of_both_files_is_a_checkpoint(made, tmp_path):
+def test_a_zip_of_both_files_is_accepted(made, tmp_path):
     checkpoint, text, weights = made
     upload = unpack(packed(**{sidecar_name(10): text, model_name(10): weights}), tmp_path, MOST)
     assert upload.checkpoint == replace(checkpoint, path=None)
@@ -53,7 +53,7 @@ def test_a_zip_of_both_files_is_a_checkpoint(made, tmp_path):
     assert upload.weights.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_sidecar_followed_by_its_weights_is_one_too(made, tmp_path):
+def test_a_sidecar_followed_by_its_weights_is_accepted(made, tmp_path):
     _, text, weights = made
     upload = unpack_concatenated(io.BytesIO(text + weights), tmp_path)
     assert upload.weights.read_bytes() == weights
@@ -61,7 +61,7 @@ def test_a_sidecar_followed_by_its_weights_is_one_too(made, tmp_path):
 
 
 @pytest.mark.parametrize("change", ["cut", "longer", "flip", "sidecar", "swap"])
-def test_what_does_not_verify_is_refused(made, tmp_path, change):
+def test_weights_that_do_not_match_the_sidecar_are_refused(made, tmp_path, change):
     _, text, weights = made
     if change == "cut":
         weights = weights[:-1]
@@ -80,7 +80,7 @@ def test_what_does_not_verify_is_refused(made, tmp_path, change):
             unpack_concatenated(io.BytesIO(text + weights), tmp_path)
 
 
-def test_weights_that_are_a_pickle_are_refused_even_with_a_true_checksum(made, tmp_path):
+def test_pickled_weights_are_refused_even_with_a_correct_checksum(made, tmp_path):
     checkpoint, _, _ = made
     harm = pickle.dumps([Payload()] * 3)
     described = replace(checkpoint, path=None, files={model_name(10): sidecar.digest(harm)})
@@ -96,7 +96,7 @@ def test_weights_that_are_a_pickle_are_refused_even_with_a_true_checksum(made, t
             opened(stream)
 
 
-def test_a_bare_pickle_and_a_torch_archive_are_refused_for_what_they_are(tmp_path):
+def test_a_pickle_and_a_torch_archive_are_refused_as_pickles(tmp_path):
     harm = pickle.dumps([Payload()] * 3)
     with pytest.raises(RefusedFile, match="Python pickle"):
         unpack(io.BytesIO(harm), tmp_path, MOST)
@@ -113,13 +113,13 @@ def test_a_bare_pickle_and_a_torch_archive_are_refused_for_what_they_are(tmp_pat
         (model_name(11), "does not belong"),
     ],
 )
-def test_whatever_else_is_in_the_archive_is_refused_by_name(made, tmp_path, extra, words):
+def test_other_files_in_the_archive_are_refused_by_name(made, tmp_path, extra, words):
     _, text, weights = made
     with pytest.raises(RefusedFile, match=words):
         unpack(packed(**{sidecar_name(10): text, model_name(10): weights, extra: b"text"}), tmp_path, MOST)
 
 
-def test_a_pickle_beside_the_checkpoint_is_refused_for_what_it_is(made, tmp_path):
+def test_a_pickle_beside_the_checkpoint_is_refused_as_a_pickle(made, tmp_path):
     _, text, weights = made
     files = {sidecar_name(10): text, model_name(10): weights, "extra.pt": pickle.dumps([Payload()] * 3)}
     with pytest.raises(RefusedFile, match="Python pickle"):
@@ -139,13 +139,13 @@ def test_a_checkpoint_that_would_import_a_module_is_refused(made, tmp_path, chan
 
 
 @pytest.mark.parametrize("changes", [{"policy": {"colour": 1}}, {"env": {"id": 3}}, {"interface": {}}])
-def test_a_checkpoint_that_describes_nothing_of_ours_is_refused(made, tmp_path, changes):
+def test_a_checkpoint_with_an_invalid_policy_or_environment_is_refused(made, tmp_path, changes):
     with pytest.raises(DamagedFile, match="contains no valid policy"):
         unpack(changed(made, **changes), tmp_path, MOST)
 
 
 @pytest.mark.parametrize("missing", [sidecar_name(10), model_name(10)])
-def test_half_a_checkpoint_is_refused(made, tmp_path, missing):
+def test_an_incomplete_checkpoint_is_refused(made, tmp_path, missing):
     _, text, weights = made
     files = {sidecar_name(10): text, model_name(10): weights}
     del files[missing]

@@ -42,7 +42,7 @@ def left_behind(context):
     return list(place.iterdir()) if place.exists() else []
 
 
-def test_an_upload_can_be_inspected_listed_and_downloaded_again(client, context, archive, parts):
+def test_an_upload_can_be_inspected_listed_and_downloaded(client, context, archive, parts):
     answer = client.post("/api/checkpoints?name=friend", content=archive, headers=ZIP)
     assert answer.status_code == 201, answer.text
     target = answer.json()["target"]
@@ -56,7 +56,7 @@ def test_an_upload_can_be_inspected_listed_and_downloaded_again(client, context,
     assert left_behind(context) == []
 
 
-def test_what_was_downloaded_can_be_uploaded(client, archive):
+def test_a_download_can_be_uploaded(client, archive):
     first = client.post("/api/checkpoints", content=archive, headers=ZIP).json()["run"]
     again = client.get(f"/api/runs/{first}/checkpoints/10/download").content
     answer = client.post("/api/checkpoints", content=again, headers=ZIP)
@@ -64,14 +64,14 @@ def test_what_was_downloaded_can_be_uploaded(client, archive):
     assert answer.json()["run"] != first
 
 
-def test_a_page_can_send_both_files_one_after_the_other(client, context, parts):
+def test_a_page_can_send_sidecar_and_weights_concatenated(client, context, parts):
     headers = {"content-type": "application/octet-stream"}
     answer = client.post("/api/checkpoints", content=b"".join(parts), headers=headers)
     assert answer.status_code == 201
     verify(context.daemon.directory(answer.json()["run"]).checkpoints, 10)
 
 
-def test_what_is_refused_leaves_no_run_and_no_file(client, context, archive):
+def test_a_refused_upload_leaves_no_run_and_no_file(client, context, archive):
     before = len(context.daemon.runs())
     for content in (b"", b"no zip", archive[:-30], archive.replace(b"CartPole", b"CartPale"), b"\x80\x04]\x94."):
         answer = client.post("/api/checkpoints", content=content, headers=ZIP)
@@ -81,7 +81,7 @@ def test_what_is_refused_leaves_no_run_and_no_file(client, context, archive):
     assert left_behind(context) == []
 
 
-def test_too_much_is_413_and_nothing_stays(client, context, archive, monkeypatch):
+def test_a_too_large_upload_is_413_and_leaves_nothing(client, context, archive, monkeypatch):
     monkeypatch.setattr(uploads, "MAX_BYTES", 100)
     assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 413
 
@@ -103,7 +103,7 @@ def test_a_full_disk_is_507_with_the_reason(client, context, archive, monkeypatc
     assert left_behind(context) == []
 
 
-def test_only_so_many_at_once(client, context, archive):
+def test_concurrent_uploads_are_limited(client, context, archive):
     context.services[uploads.SERVICE] = uploads.UploadCount(active=uploads.MAX_UPLOADS)
     assert client.post("/api/checkpoints", content=archive, headers=ZIP).status_code == 503
     context.services[uploads.SERVICE].active = 0
@@ -117,12 +117,12 @@ def test_a_form_of_a_page_cannot_upload(client, archive):
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "x" * 101, "origin"])
-def test_a_name_that_cannot_be_is_refused(client, archive, name):
+def test_an_invalid_name_is_refused(client, archive, name):
     answer = client.post("/api/checkpoints", params={"name": name}, content=archive, headers=ZIP)
     assert answer.status_code == 422, answer.text
 
 
-def test_what_a_killed_daemon_left_half_uploaded_is_swept(client, context, archive):
+def test_partial_uploads_of_a_killed_daemon_are_removed(client, context, archive):
     left = DaemonDirectory(context.daemon.root).path / "uploads" / "1-abc"
     left.mkdir(parents=True)
     (left / "half").write_bytes(b"x")
@@ -138,7 +138,7 @@ def upload(make_run, save_checkpoint, tmp_path):
     return VerifiedUpload(checkpoint, tmp_path / "weights")
 
 
-def test_an_uploaded_checkpoint_is_a_finished_run_with_its_origin_written_down(upload, tmp_path):
+def test_an_upload_is_a_finished_run_with_its_origin(upload, tmp_path):
     store = RunStore(tmp_path / "elsewhere")
     directory = create_uploaded_run(store, upload, "from-a-friend")
     checkpoint, _ = verify(directory.checkpoints, 10)
@@ -150,7 +150,7 @@ def test_an_uploaded_checkpoint_is_a_finished_run_with_its_origin_written_down(u
     assert origin == {"run": upload.checkpoint.run, "run_name": "first", "epoch": 10}
 
 
-def test_a_disk_that_says_no_leaves_no_run(upload, tmp_path, monkeypatch):
+def test_a_failed_write_leaves_no_run(upload, tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 

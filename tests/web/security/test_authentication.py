@@ -67,14 +67,14 @@ def test_a_foreign_page_is_refused_even_with_the_token(client, method, origin):
         "/%00",
     ],
 )
-def test_a_nul_character_in_an_address_is_400(client, target):
+def test_a_nul_character_in_a_url_is_400(client, target):
     response = client.get(target)
     assert response.status_code == 400
     assert "NUL" in response.json()["error"]["message"]
 
 
 @pytest.mark.fault("W9")
-def test_a_nul_character_in_the_address_of_a_socket_is_400(client):
+def test_a_nul_character_in_a_socket_url_is_400(client):
     with pytest.raises(WebSocketDenialResponse) as denied, client.websocket_connect("/api/events?boot=%00"):
         pass
     assert denied.value.status_code == 400
@@ -82,7 +82,7 @@ def test_a_nul_character_in_the_address_of_a_socket_is_400(client):
 
 @pytest.mark.fault("W3")
 @pytest.mark.parametrize("origin", UNREADABLE)
-def test_an_origin_that_cannot_be_read_is_400(client, origin):
+def test_a_malformed_origin_is_400(client, origin):
     assert client.get("/api/system", headers={"origin": origin}).status_code == 400
 
 
@@ -103,12 +103,12 @@ def test_an_origin_that_cannot_be_read_is_400(client, origin):
         ("[::1]:7878", 200),
     ],
 )
-def test_only_our_own_names_are_answered(client, host, status):
+def test_only_allowed_hosts_are_served(client, host, status):
     assert client.get("/api/system", headers={"host": host}).status_code == status
     assert client.get("/", headers={"host": host}).status_code == status  # the page too
 
 
-def test_bound_to_all_addresses_the_one_that_was_connected_to_is_ours_and_no_name_is(context):
+def test_a_wildcard_bind_allows_the_connected_address_but_no_name(context):
     place = ServerAddress("0.0.0.0", 7878)
     app = build_app(replace(context, address=place))
     with TestClient(app, base_url="http://10.1.2.3:7878", headers=bearer(context)) as client:
@@ -123,7 +123,7 @@ def bearer(context):
 
 
 @pytest.mark.parametrize("doubled", ["host", "origin"])
-def test_two_of_a_kind_are_refused(client, doubled):
+def test_duplicate_host_and_origin_headers_are_refused(client, doubled):
     value = {"host": "127.0.0.1:7878", "origin": OURS}[doubled]
     answer = client.get("/api/system", headers=[(doubled, value), (doubled, value)])
     assert answer.status_code == 400
@@ -144,7 +144,7 @@ def test_two_of_a_kind_are_refused(client, doubled):
         "Bearer {cookie}",
     ],
 )
-def test_a_wrong_token_is_none(context, anonymous, value):
+def test_a_wrong_token_is_401(context, anonymous, value):
     token = context.token.read()
     header = value.format(token=token, other=new_token(), cookie=cookie_value(token))
     answer = anonymous.get("/api/system", headers={"authorization": header})
@@ -152,18 +152,18 @@ def test_a_wrong_token_is_none(context, anonymous, value):
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_right_token_is_let_in(context, anonymous, scheme):
+def test_the_right_token_is_accepted(context, anonymous, scheme):
     assert (
         anonymous.get("/api/system", headers={"authorization": f"{scheme} {context.token.read()}"}).status_code == 200
     )
 
 
-def test_the_token_does_not_count_in_an_address(context, anonymous):
+def test_a_token_in_the_url_is_ignored(context, anonymous):
     assert anonymous.get(f"/api/system?token={context.token.read()}").status_code == 401
 
 
 @pytest.mark.fault("W2")
-def test_a_cookie_reads_without_an_origin_and_writes_only_with_ours(browser):
+def test_a_cookie_reads_without_an_origin_and_writes_only_with_the_allowed_one(browser):
     assert browser.get("/api/system").status_code == 200
     assert browser.post("/api/requests/parse", json={"yaml": "a: 1"}).status_code == 403
     assert browser.post("/api/requests/parse", json={"yaml": "a: 1"}, headers={"origin": OURS}).status_code == 200
@@ -178,7 +178,7 @@ def test_cookies_of_other_programs_do_not_hide_ours(context, anonymous):
 
 
 @pytest.mark.fault("W1")
-def test_a_renewed_token_ends_what_the_old_one_opened(context, browser, client):
+def test_a_renewed_token_invalidates_the_old_one(context, browser, client):
     assert browser.get("/api/system").status_code == 200
     context.token.renew()
     assert browser.get("/api/system").status_code == 401  # neither by cookie nor by header
@@ -192,7 +192,7 @@ def test_a_form_of_a_foreign_page_cannot_write(client):
     assert client.get("/api/runs").json()["total"] == 0
 
 
-def test_an_address_that_is_too_long_is_refused_before_anything_else(anonymous):
+def test_a_too_long_url_is_refused_first(anonymous):
     longest = "/" + "a" * 8191
     assert anonymous.get(longest).status_code == 401
     assert anonymous.get(f"{longest}a", headers={"host": "evil.example"}).status_code == 414
@@ -217,7 +217,7 @@ def test_a_socket_of_a_foreign_page_is_closed_with_4403(client, origin):
     assert closed.value.code == 4403
 
 
-def test_a_cookie_opens_a_socket_only_with_our_origin(browser):
+def test_a_cookie_opens_a_socket_only_with_the_allowed_origin(browser):
     with browser.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect) as closed:
         socket.receive_text()
     assert closed.value.code == 4403
@@ -225,7 +225,7 @@ def test_a_cookie_opens_a_socket_only_with_our_origin(browser):
         assert socket.receive_json()["type"] == "hello"
 
 
-def test_an_open_socket_ends_when_the_token_is_renewed(context, client):
+def test_an_open_socket_is_closed_when_the_token_is_renewed(context, client):
     with client.websocket_connect(SOCKET) as socket:
         assert socket.receive_json()["type"] == "hello"
         context.token.renew()
@@ -237,7 +237,7 @@ def test_an_open_socket_ends_when_the_token_is_renewed(context, client):
 
 
 @pytest.mark.fault("W11")
-def test_what_is_refused_is_logged_on_one_line_without_the_query(anonymous, caplog):
+def test_a_refused_request_is_logged_on_one_line_without_the_query(anonymous, caplog):
     caplog.set_level(logging.INFO)
     anonymous.get("/api/%0aINFO%20forged%1b[31m%e2%80%aex?code=secret")
     (line,) = [
@@ -246,7 +246,7 @@ def test_what_is_refused_is_logged_on_one_line_without_the_query(anonymous, capl
     assert line == r"refused 401: GET /api/\nINFO forged\x1b[31m\u202ex"
 
 
-def test_a_refused_socket_is_logged_as_one(anonymous, caplog):
+def test_a_refused_socket_is_logged_as_a_websocket(anonymous, caplog):
     with anonymous.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect):
         socket.receive_text()
     said = [record.getMessage() for record in caplog.records if record.name == "palaestra.web.security.authentication"]
@@ -305,7 +305,7 @@ def ask(context, inner, address=None, kind="http", host="127.0.0.1:7878", server
     return sent, len(heard)
 
 
-def test_who_comes_behind_the_guard_is_told_how_the_caller_came_in(context):
+def test_the_credential_is_stored_in_the_scope(context):
     inner, token = Inner(), context.token.read()
     ask(context, inner, authorization=f"Bearer {token}")
     ask(context, inner, cookie=f"{cookie_name(7878)}={cookie_value(token)}")
@@ -319,7 +319,7 @@ def test_a_refused_socket_is_opened_and_closed_with_the_reason(context):
     assert (sent, heard) == ([{"type": "websocket.accept"}, closed], 1)
 
 
-def test_what_a_socket_would_be_sent_after_the_token_was_renewed_is_the_end_of_it(context):
+def test_the_next_message_after_a_renewed_token_closes_the_socket(context):
     token = context.token.read()
 
     class Renewing(Inner):
@@ -334,7 +334,7 @@ def test_what_a_socket_would_be_sent_after_the_token_was_renewed_is_the_end_of_i
     assert sent == [{"type": "websocket.send", "text": "before"}, closed]
 
 
-def test_a_socket_that_the_server_has_closed_by_itself_counts_as_disconnected(context):
+def test_a_socket_closed_by_the_server_counts_as_disconnected(context):
     middleware = AuthenticationMiddleware(None, context.token, context.address, lambda _method, _path: True)
 
     async def closed_already(_message):
@@ -356,7 +356,7 @@ def test_a_socket_that_the_server_has_closed_by_itself_counts_as_disconnected(co
         ("127.0.0.1", ("10.0.0.5", 7878), "10.0.0.5:7878", False),
     ],
 )
-def test_the_number_that_was_connected_to_counts_only_where_all_are_bound(context, bound, server, host, comes_in):
+def test_the_connected_address_is_allowed_only_for_a_wildcard_bind(context, bound, server, host, comes_in):
     inner, bearer = Inner(), f"Bearer {context.token.read()}"
     sent, _ = ask(context, inner, ServerAddress(bound, 7878), host=host, server=server, authorization=bearer)
     assert (inner.let_in, [message["status"] for message in sent if "status" in message]) == (
@@ -364,5 +364,5 @@ def test_the_number_that_was_connected_to_counts_only_where_all_are_bound(contex
     )
 
 
-def test_the_codes_that_pages_read():
+def test_the_close_codes_are_those_of_the_page():
     assert (NO_TOKEN, WRONG_ORIGIN, TOO_BUSY) == (4401, 4403, 1013)

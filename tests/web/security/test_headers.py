@@ -30,7 +30,7 @@ WANTED = {
         ("OPTIONS", "/api/runs"),
     ],
 )
-def test_every_answer_carries_the_headers(client, anonymous, method, path):
+def test_every_response_has_the_security_headers(client, anonymous, method, path):
     with_token = client.request(method, path)
     del anonymous.headers["authorization"]
     for answer in (with_token, anonymous.request(method, path), anonymous.request(method, path, headers={"host": "x"})):
@@ -39,14 +39,14 @@ def test_every_answer_carries_the_headers(client, anonymous, method, path):
         assert "server" not in answer.headers
 
 
-def test_signing_in_carries_them_too(context, anonymous):
+def test_login_has_the_security_headers(context, anonymous):
     answer = anonymous.get(login_link(context.address.url, context.codes))
     assert answer.status_code == 303
     assert {name: answer.headers[name] for name in WANTED} == WANTED
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_a_socket_that_is_refused_by_a_plain_answer_carries_them_too(client):
+def test_a_socket_refused_with_a_response_has_the_security_headers(client):
     with (
         pytest.raises(WebSocketDenialResponse) as refused,
         client.websocket_connect("ws://127.0.0.1:7878/api/events", headers={"host": "evil.example"}),
@@ -56,7 +56,7 @@ def test_a_socket_that_is_refused_by_a_plain_answer_carries_them_too(client):
     assert {name: refused.value.headers[name] for name in WANTED} == WANTED
 
 
-def test_a_defect_of_ours_carries_them_and_tells_nothing(context, client, monkeypatch):
+def test_an_internal_error_has_the_security_headers_and_no_details(context, client, monkeypatch):
     def broken():
         raise ZeroDivisionError("secret detail")
 
@@ -71,14 +71,14 @@ def test_a_defect_of_ours_carries_them_and_tells_nothing(context, client, monkey
 
 
 @pytest.mark.fault("W10")
-def test_the_policy_is_the_agreed_one():
+def test_the_content_security_policy_is_unchanged():
     assert CONTENT_POLICY == (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
         "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
     )
 
 
-def test_what_an_answer_says_itself_stands():
+def test_headers_set_by_a_response_are_kept():
     own = [(b"Content-Security-Policy", b"sandbox")]
     found = add_security_headers(own)
     assert [value for name, value in found if name.lower() == b"content-security-policy"] == [b"sandbox"]

@@ -40,13 +40,13 @@ def post(live, path="/api/runs", **headers):
 
 
 @pytest.mark.fault("W7")
-def test_a_gigabyte_that_is_only_announced_is_413_at_once(live):
+def test_an_announced_gigabyte_is_413_at_once(live):
     answer = live.raw(post(live, content_length=1 << 30, connection="keep-alive"))
     assert status(answer) == 413
     assert b"connection: close" in answer.lower()
 
 
-def test_a_body_just_within_the_limit_is_read_and_one_byte_more_is_not(live):
+def test_a_body_at_the_limit_is_read_and_one_byte_more_is_413(live):
     text = b'{"config": {"x": "%s"}}'
     filler = MEBIBYTE - len(text % b"")
     within = text % (b"a" * filler)
@@ -56,7 +56,7 @@ def test_a_body_just_within_the_limit_is_read_and_one_byte_more_is_not(live):
 
 
 @pytest.mark.fault("W7")
-def test_an_endless_body_in_chunks_is_cut_off_without_being_kept(live):
+def test_an_endless_chunked_body_is_cut_off_without_being_stored(live):
     before = psutil.Process().memory_info().rss
     chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
     with socket.create_connection(("127.0.0.1", live.port), timeout=TIMEOUT_SECONDS) as connection:
@@ -73,14 +73,14 @@ def test_an_endless_body_in_chunks_is_cut_off_without_being_kept(live):
 
 
 @pytest.mark.parametrize("path", ["/api/runs", "/api/nowhere"])
-def test_a_stranger_s_endless_body_is_not_listened_to(live, path):
+def test_an_endless_body_without_a_token_is_not_read(live, path):
     request = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{live.port}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
     answer = live.raw(request + b"5\r\nhello\r\n")  # the end of the body never comes
     assert status(answer) == 401
     assert b"connection: close" in answer.lower()
 
 
-def test_an_unknown_path_with_an_unfinished_body_is_answered_and_closed(live):
+def test_an_unknown_path_with_an_unfinished_body_is_404_and_closed(live):
     answer = live.raw(post(live, "/api/nowhere", content_length=100, connection="keep-alive") + b"{")
     assert status(answer) == 404
 
@@ -92,7 +92,7 @@ def test_a_slow_body_is_408(live, monkeypatch):
     assert status(answer) == 408
 
 
-def test_a_whole_body_keeps_the_connection(live):
+def test_a_complete_body_keeps_the_connection_open(live):
     connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=TIMEOUT_SECONDS)
     used = set()
     for _ in range(2):
@@ -146,17 +146,17 @@ BARE = {"type": "http.request"}
         ([(b"transfer-encoding", b"chunked")], [LAST], 1, False),
     ],
 )
-def test_the_connection_ends_with_an_answer_that_came_before_the_whole_body(announced, messages, reads, hangs_up):
+def test_a_response_before_the_end_of_the_body_closes_the_connection(announced, messages, reads, hangs_up):
     assert answered(announced, messages, reads) == ([CLOSE] if hangs_up else [])
 
 
-def test_what_an_answer_says_of_its_connection_is_replaced_and_nothing_else():
+def test_only_the_connection_header_of_a_response_is_replaced():
     said = [(b"Connection", b"keep-alive"), (b"x", b"connection")]
     assert answered(LONG, [FIRST], 1, said) == [(b"x", b"connection"), CLOSE]
     assert answered(LONG, [LAST], 1, said) == said
 
 
-def test_what_is_no_request_is_let_through():
+def test_other_scopes_than_http_are_passed_through():
     assert answered(LONG, [FIRST], 1, kind="websocket") == []
 
 
@@ -183,7 +183,7 @@ MALFORMED = [
 
 @pytest.mark.fault("W3")
 @pytest.mark.parametrize("content", MALFORMED)
-def test_what_cannot_be_read_is_answered_with_400_and_harms_nobody(live, content, monkeypatch):
+def test_a_malformed_request_is_400_and_affects_no_other_client(live, content, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(TimeoutHttpProtocol, "header_seconds", 0.5)
         answer = live.raw(content)
@@ -193,7 +193,7 @@ def test_what_cannot_be_read_is_answered_with_400_and_harms_nobody(live, content
 
 
 @pytest.mark.fault("W3")
-def test_an_absolute_address_does_not_change_the_host(live):
+def test_an_absolute_url_does_not_change_the_host(live):
     request = live.head(path="http://evil.example/api/system")
     assert status(live.raw(request)) in {400, 404}
     request = live.head(path="/api/system", host="evil.example")
@@ -201,7 +201,7 @@ def test_an_absolute_address_does_not_change_the_host(live):
 
 
 @pytest.mark.fault("W7")
-def test_an_endless_address_is_414_and_endless_headers_are_431(live):
+def test_an_endless_url_is_414_and_endless_headers_are_431(live):
     assert status(live.raw(b"GET /" + b"a" * (1 << 20))) == 414
     many = b"".join(b"x-%d: y\r\n" % number for number in range(100_000))
     assert status(live.raw(b"GET / HTTP/1.1\r\nhost: x\r\n" + many)) == 431
@@ -214,7 +214,7 @@ def test_headers_within_the_limit_are_read(live):
 
 
 @pytest.mark.fault("W7")
-def test_who_drips_headers_is_cut_off_with_408(live, monkeypatch):
+def test_slow_headers_are_408(live, monkeypatch):
     monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 0.4)
     with socket.create_connection(("127.0.0.1", live.port)) as connection:
         connection.settimeout(0.1)
@@ -231,7 +231,7 @@ def test_who_drips_headers_is_cut_off_with_408(live, monkeypatch):
         assert status(answer) == 408
 
 
-def test_who_says_nothing_is_cut_off_and_so_is_a_slow_second_request(live, monkeypatch):
+def test_a_silent_connection_and_a_slow_second_request_are_closed(live, monkeypatch):
     with socket.create_connection(("127.0.0.1", live.port), timeout=TIMEOUT_SECONDS) as connection:
         connection.sendall(live.head(connection="keep-alive"))
         assert status(connection.recv(65536)) == 200
@@ -244,7 +244,7 @@ def test_who_says_nothing_is_cut_off_and_so_is_a_slow_second_request(live, monke
         assert status(answer[answer.index(b"HTTP/1.1") :]) == 408
 
 
-def test_a_kept_connection_serves_many_requests(live):
+def test_a_persistent_connection_serves_many_requests(live):
     with httpx2.Client(base_url=live.url, headers=live.bearer, timeout=TIMEOUT_SECONDS) as client:
         assert [client.get("/api/system").status_code for _ in range(5)] == [200] * 5
 
@@ -275,7 +275,7 @@ def is_served(live):
 
 @pytest.mark.fault("W6")
 @pytest.mark.parametrize("content", [b"", HALF_A_REQUEST])
-def test_600_open_connections_without_a_token_turn_nobody_away(live, flood, content, monkeypatch):
+def test_600_open_connections_without_a_token_block_no_client(live, flood, content, monkeypatch):
     monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 1000.0)  # nothing is freed by waiting
     for _ in range(6):
         flood(content, count=FLOOD // 6)
@@ -284,7 +284,7 @@ def test_600_open_connections_without_a_token_turn_nobody_away(live, flood, cont
 
 
 @pytest.mark.fault("W6")
-def test_connections_with_a_token_live_through_a_flood(live, flood, monkeypatch):
+def test_connections_with_a_token_survive_a_flood(live, flood, monkeypatch):
     monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 1000.0)
     with (
         httpx2.Client(base_url=live.url, headers=live.bearer, timeout=TIMEOUT_SECONDS) as client,
@@ -310,7 +310,7 @@ def test_a_flood_from_one_address_closes_only_its_own_connections(live, flood, m
 
 
 @pytest.mark.fault("W6")
-def test_beyond_so_many_connections_with_a_token_there_is_a_503_and_room_again_when_they_leave(live, monkeypatch):
+def test_too_many_connections_with_a_token_are_503_until_some_close(live, monkeypatch):
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)
     idle = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(3)]
     for connection in idle:  # answered: each of them has been counted
@@ -341,7 +341,7 @@ def made(count, address="10.0.0.1", *, token=False):
     return found
 
 
-def test_the_oldest_without_a_token_goes_first_and_of_the_address_that_has_most():
+def test_the_oldest_connection_without_a_token_of_the_busiest_address_is_closed():
     one, other = made(MAX_WITHOUT_TOKEN_PER_ADDRESS), made(MAX_WITHOUT_TOKEN_PER_ADDRESS, "10.0.0.2")
     assert connection_to_close([*one, *other]) is None
     (newest,) = made(1, "10.0.0.2")
@@ -352,7 +352,7 @@ def test_the_oldest_without_a_token_goes_first_and_of_the_address_that_has_most(
     assert connection_to_close([*one, *other, from_elsewhere]) is one[0]
 
 
-def test_when_connections_with_a_token_fill_the_limit_the_newest_is_refused():
+def test_when_connections_with_a_token_reach_the_limit_the_newest_is_closed():
     trusted, (newcomer,) = made(MAX_CONNECTIONS, token=True), made(1)
     assert connection_to_close([*trusted, newcomer]) is newcomer
     assert connection_to_close([*trusted[1:], newcomer]) is None

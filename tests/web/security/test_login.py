@@ -16,7 +16,7 @@ def test_a_code_works_once():
     assert [codes.use(code), codes.use(code), codes.use(""), codes.use("x")] == [True, False, False, False]
 
 
-def test_a_code_grows_old():
+def test_a_code_expires():
     now = [0.0]
     codes = LoginCodes(lambda: now[0])
     young, old = codes.make(), codes.make()
@@ -26,14 +26,14 @@ def test_a_code_grows_old():
     assert not codes.use(old)
 
 
-def test_there_are_never_more_than_so_many_codes():
+def test_the_number_of_codes_is_limited():
     codes = LoginCodes()
     made = [codes.make() for _ in range(33)]
     assert not codes.use(made[0])
     assert codes.use(made[1])
 
 
-def test_the_link_signs_in_once_and_leads_to_the_page(context, anonymous):
+def test_the_link_signs_in_once_and_redirects_to_the_page(context, anonymous):
     link = login_link(context.address.url, context.codes)
     answer = anonymous.get(link)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -47,14 +47,14 @@ def test_the_link_signs_in_once_and_leads_to_the_page(context, anonymous):
     assert "palaestra token --link" in again.text
 
 
-def test_asking_for_the_head_does_not_use_a_link_up(context, anonymous):
+def test_a_head_request_does_not_use_a_link(context, anonymous):
     link = login_link(context.address.url, context.codes)
     assert anonymous.head(link).status_code == 401
     assert anonymous.get(link).status_code == 303
 
 
 @pytest.mark.parametrize("query", ["", "?code=", "?code=x", "?code=x&code=y", "?cod=x", "?code=%ff"])
-def test_a_wrong_code_signs_nobody_in(anonymous, query):
+def test_a_wrong_code_is_refused(anonymous, query):
     answer = anonymous.get(f"/login{query}")
     assert answer.status_code in {400, 401, 422}
     assert "set-cookie" not in answer.headers
@@ -67,7 +67,7 @@ def test_the_token_signs_in_and_a_wrong_one_does_not(context, anonymous):
     assert anonymous.get("/api/system").status_code == 200
 
 
-def test_signing_out_takes_the_cookie_away(context, anonymous):
+def test_logout_deletes_the_cookie(context, anonymous):
     anonymous.post("/api/login", json={"token": context.token.read()})
     answer = anonymous.post("/api/logout", json={}, headers={"origin": context.address.url})
     assert answer.status_code == 204
@@ -75,19 +75,19 @@ def test_signing_out_takes_the_cookie_away(context, anonymous):
     assert anonymous.get("/api/system").status_code == 401
 
 
-def test_a_signed_in_caller_gets_another_link(context, client, anonymous):
+def test_a_signed_in_client_gets_another_link(context, client, anonymous):
     link = client.post("/api/login/link", json={}).json()["link"]
     del anonymous.headers["authorization"]
     assert anonymous.get(link).status_code == 303
 
 
-def test_over_tls_the_cookie_never_travels_in_the_clear(context, client):
+def test_with_tls_the_cookie_is_secure(context, client):
     secure = replace(context, address=ServerAddress("127.0.0.1", 7878, "https"))
     with TestClient(build_app(secure), base_url=secure.address.url, follow_redirects=False) as browser:
         assert "Secure" in browser.get(login_link(secure.address.url, secure.codes)).headers["set-cookie"]
 
 
-def test_what_is_said_of_signing_in_is_what_it_does():
+def test_the_login_responses_match_the_declaration():
     document = build_openapi(ROUTES)
     paths = document["paths"]
     own = {(path, method): min(said["responses"]) for path, ways in paths.items() for method, said in ways.items()}

@@ -6,7 +6,7 @@ HOME = ServerAddress("127.0.0.1", 7878)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:7878", "localhost:7878", "[::1]:7878", "LOCALHOST:7878"])
-def test_the_names_of_this_machine_with_the_port_are_ours(host):
+def test_the_names_of_this_machine_with_the_port_are_allowed(host):
     assert HOME.check_host(host) == "allowed"
 
 
@@ -26,7 +26,7 @@ def test_the_names_of_this_machine_with_the_port_are_ours(host):
         "localhost.evil.example:7878",
     ],
 )
-def test_look_alikes_are_foreign(host):
+def test_similar_hosts_are_foreign(host):
     assert HOME.check_host(host) == "foreign"
 
 
@@ -47,30 +47,30 @@ def test_look_alikes_are_foreign(host):
         "%6cocalhost:7878",
     ],
 )
-def test_what_is_no_host_is_malformed(host):
+def test_invalid_hosts_are_malformed(host):
     assert HOME.check_host(host) == "malformed"
 
 
 @pytest.mark.parametrize(
     "origin", ["null", "http://localhost:7878", "https://evil.example", "chrome-extension://abcdef"]
 )
-def test_what_browsers_send_as_origin_can_be_read(origin):
+def test_origins_sent_by_browsers_are_well_formed(origin):
     assert is_well_formed_origin(origin)
 
 
 @pytest.mark.parametrize(
     "origin", ["", "localhost", "http://", "http://a b", "http://localhost:7878/", "HTTP://x", "://x", "http://u@h"]
 )
-def test_other_origins_cannot(origin):
+def test_other_origins_are_malformed(origin):
     assert not is_well_formed_origin(origin)
 
 
-def test_with_the_default_port_the_name_alone_will_do():
+def test_with_the_default_port_the_host_needs_no_port():
     assert ServerAddress("127.0.0.1", 443, "https").check_host("localhost") == "allowed"
     assert ServerAddress("127.0.0.1", 443, "http").check_host("localhost") == "foreign"
 
 
-def test_an_address_of_the_network_is_ours_only_when_it_is_bound_and_loopback_then_is_not():
+def test_a_bound_network_address_is_allowed_and_loopback_is_not():
     place = ServerAddress("192.168.1.5", 7878, names=("box.lan", "box.lan:8443"))
     assert [place.check_host(host) for host in ("192.168.1.5:7878", "box.lan:7878", "box.lan:8443")] == ["allowed"] * 3
     assert [place.check_host(host) for host in ("localhost:7878", "box.lan", "192.168.1.6:7878")] == ["foreign"] * 3
@@ -82,7 +82,7 @@ def test_an_ipv6_address_is_bracketed_in_urls():
     assert ServerAddress("::1", 7878).check_host("[::1]:7878") == "allowed"
 
 
-def test_bound_to_all_addresses_this_machine_reaches_it_by_loopback():
+def test_a_wildcard_bind_allows_loopback():
     assert ServerAddress("0.0.0.0", 7878).url == "http://127.0.0.1:7878"
     for wildcard in ("0.0.0.0", "::"):
         place = ServerAddress(wildcard, 7878)
@@ -94,7 +94,7 @@ def test_bound_to_all_addresses_this_machine_reaches_it_by_loopback():
         assert [place.check_host(host) for host in ("0.0.0.0:7878", "[::]:7878")] == ["foreign"] * 2
 
 
-def test_a_scheme_decides_what_is_secure_and_which_port_goes_without_saying():
+def test_the_scheme_defines_security_and_the_default_port():
     assert [ServerAddress("127.0.0.1", 80, scheme).is_secure for scheme in ("http", "https")] == [False, True]
     assert ServerAddress("127.0.0.1", 80, "http").check_host("localhost") == "allowed"
     assert ServerAddress("127.0.0.1", 80, "https").check_host("localhost") == "foreign"
@@ -114,5 +114,5 @@ def test_a_scheme_decides_what_is_secure_and_which_port_goes_without_saying():
         ("", False),
     ],
 )
-def test_loopback_is_told_from_the_network(host, is_ours):
+def test_loopback_addresses_are_recognized(host, is_ours):
     assert is_loopback(host) is is_ours

@@ -15,7 +15,7 @@ def test_a_token_has_256_bits_and_no_two_are_equal():
     assert {len(token) for token in tokens} == {43}  # 32 bytes in base 64 without padding
 
 
-def test_the_file_is_for_its_owner_alone_and_stays_the_same(tmp_path):
+def test_the_file_is_private_and_keeps_its_token(tmp_path):
     path = tmp_path / "home" / "token"
     token = TokenFile(path).ensure()
     assert TokenFile(path).ensure() == token == path.read_text().strip()
@@ -23,7 +23,7 @@ def test_the_file_is_for_its_owner_alone_and_stays_the_same(tmp_path):
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_only_the_token_opens_and_only_its_cookie_is_one(tmp_path):
+def test_only_the_token_and_its_cookie_are_accepted(tmp_path):
     file = TokenFile(tmp_path / "token")
     token = file.ensure()
     assert file.is_token(token)
@@ -34,17 +34,17 @@ def test_only_the_token_opens_and_only_its_cookie_is_one(tmp_path):
         assert not file.is_cookie(wrong)
 
 
-def test_a_cookie_that_was_given_out_stays_good_over_versions():
+def test_the_cookie_of_a_token_does_not_change():
     """Worked out with openssl: printf 'palaestra session cookie' | openssl dgst -sha256 -hmac aaa…"""
     assert cookie_value("a" * 43) == COOKIE
 
 
-def test_homes_that_are_not_there_are_made_on_the_way(tmp_path):
+def test_missing_directories_are_created(tmp_path):
     path = tmp_path / "far" / "away" / "token"
     assert TokenFile(path).renew() == read_token(path)
 
 
-def test_reading_leaves_no_descriptor_open(tmp_path):
+def test_reading_closes_its_descriptor(tmp_path):
     path = tmp_path / "token"
     TokenFile(path).ensure()
     before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
@@ -56,7 +56,7 @@ def test_reading_leaves_no_descriptor_open(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o601, 0o604, 0o610, 0o620, 0o640])
-def test_a_single_right_of_anybody_else_is_too_much(tmp_path, mode):
+def test_any_permission_for_others_is_refused(tmp_path, mode):
     path = tmp_path / "token"
     TokenFile(path).ensure()
     path.chmod(mode)
@@ -64,7 +64,7 @@ def test_a_single_right_of_anybody_else_is_too_much(tmp_path, mode):
         read_token(path)
 
 
-def test_a_renewed_token_is_noticed_by_who_already_read_the_old_one(tmp_path):
+def test_a_renewed_token_is_noticed_after_the_old_one_was_read(tmp_path):
     file = TokenFile(tmp_path / "token")
     old = file.ensure()
     assert file.is_token(old)
@@ -73,7 +73,7 @@ def test_a_renewed_token_is_noticed_by_who_already_read_the_old_one(tmp_path):
     assert file.is_token(new)
 
 
-def test_without_its_file_nobody_enters(tmp_path):
+def test_without_its_file_every_token_is_refused(tmp_path):
     file = TokenFile(tmp_path / "token")
     token = file.ensure()
     assert file.is_token(token)
@@ -83,7 +83,7 @@ def test_without_its_file_nobody_enters(tmp_path):
     assert not file.is_cookie("")
 
 
-def test_a_file_that_others_can_read_is_refused_and_opens_nothing(tmp_path):
+def test_a_file_readable_by_others_is_refused(tmp_path):
     file = TokenFile(tmp_path / "token")
     token = file.ensure()
     (tmp_path / "token").chmod(0o644)

@@ -42,14 +42,14 @@ def submit(live, **changes):
     return live.context.daemon.submit(RunRequest("nap", "", {"seconds": 60}, **changes))
 
 
-def test_first_it_says_hello_and_how_the_machine_is(watch, live):
+def test_the_first_messages_are_hello_and_system(watch, live):
     socket = watch()
     hello = next_of(socket, "hello")
     assert (hello["boot"], hello["missed"]) == (live.context.run_facts.boot, False)
     assert next_of(socket, "system")["slots"]["cpus"] == 1
 
 
-def test_a_run_is_told_from_the_queue_to_its_end_and_beyond(watch, live):
+def test_a_run_is_reported_from_the_queue_to_its_removal(watch, live):
     socket = watch()
     next_of(socket, "hello")
     entry = submit(live, name="one")
@@ -65,7 +65,7 @@ def test_a_run_is_told_from_the_queue_to_its_end_and_beyond(watch, live):
     assert [message["sequence"] for message in seen] == sorted(message["sequence"] for message in seen)
 
 
-def test_who_was_away_is_told_what_happened_meanwhile(watch, live):
+def test_a_reconnecting_viewer_gets_missed_events(watch, live):
     event_bus = live.context.daemon.events
     before = event_bus.sequence
     entry = submit(live)
@@ -75,13 +75,13 @@ def test_who_was_away_is_told_what_happened_meanwhile(watch, live):
 
 
 @pytest.mark.parametrize("query", ["?after=99999", "?after=0&boot=another"])
-def test_who_knows_another_daemon_is_told_to_list_anew(watch, live, query):
+def test_a_viewer_of_another_daemon_must_list_again(watch, live, query):
     submit(live)
     assert next_of(watch(query), "hello")["missed"] is True
 
 
 @pytest.mark.parametrize("query", ["?after=x", "?after=-1", "?later=1", "?after=1&after=2"])
-def test_a_query_that_cannot_be_is_said_and_the_socket_closed(watch, query):
+def test_an_invalid_query_closes_the_socket_with_an_error(watch, query):
     socket = watch(query)
     assert next_of(socket, "error")["error"]["fields"]
     with pytest.raises(ConnectionClosed) as closed:
@@ -111,7 +111,7 @@ def test_a_viewer_follows_one_run_s_log(watch, live):
         '{"other": 1}',
     ],
 )
-def test_what_a_viewer_says_wrongly_is_answered_and_it_may_stay(watch, text):
+def test_an_invalid_message_gets_an_error_and_the_socket_stays_open(watch, text):
     socket = watch()
     socket.send(text)
     assert next_of(socket, "error")["error"]["message"]
@@ -120,7 +120,7 @@ def test_what_a_viewer_says_wrongly_is_answered_and_it_may_stay(watch, text):
 
 
 @pytest.mark.fault("W4")
-def test_bytes_and_giant_messages_end_the_socket_not_the_daemon(watch, live, caplog):
+def test_binary_and_too_large_messages_close_the_socket(watch, live, caplog):
     giant = watch()
     with pytest.raises(ConnectionClosed) as closed:
         giant.send("x" * (64 * 1024 + 1))
@@ -179,7 +179,7 @@ def close_code(stream):
         (b"\x81\xff\0\0\0\0\x40\0\0\0\0\0\0\0", 1009),  # a gigabyte is announced
     ],
 )
-def test_a_bad_frame_ends_the_socket_with_its_code(live, frame, code):
+def test_an_invalid_frame_closes_the_socket_with_its_code(live, frame, code):
     raw, stream = shake_hands(live)
     with raw, stream:
         raw.sendall(frame)
@@ -194,21 +194,21 @@ def impatient(monkeypatch):
 
 @pytest.mark.fault("W4")
 @pytest.mark.usefixtures("impatient")
-def test_who_does_not_answer_a_ping_is_let_go(live):
+def test_a_viewer_without_pong_is_disconnected(live):
     raw, stream = shake_hands(live)
     with raw, stream:
         assert close_code(stream) == 1011
 
 
 @pytest.mark.fault("W4")
-def test_compression_is_not_spoken(live):
+def test_compression_is_not_negotiated(live):
     address = f"ws://127.0.0.1:{live.port}/api/events"
     with connect(address, additional_headers=live.bearer, compression="deflate", proxy=None) as socket:
         assert socket.response.headers.get("sec-websocket-extensions") is None
 
 
 @pytest.mark.fault("W6")
-def test_there_is_room_for_so_many_viewers_and_no_more(watch, live, monkeypatch):
+def test_the_number_of_viewers_is_limited(watch, live, monkeypatch):
     monkeypatch.setattr(events, "MAX_VIEWERS", 2)
     first, _second = watch(), watch()
     next_of(first, "hello")
@@ -223,7 +223,7 @@ def test_there_is_room_for_so_many_viewers_and_no_more(watch, live, monkeypatch)
 
 
 @pytest.mark.fault("W5")
-def test_a_viewer_that_does_not_read_holds_up_nobody_and_costs_one_state_a_run(watch, live):
+def test_a_slow_viewer_delays_no_other_and_stores_one_event_per_run(watch, live):
     submit(live)
     daemon = live.context.daemon
     watch(max_queue=1, close_timeout=0.1)  # it is never read from
@@ -236,7 +236,7 @@ def test_a_viewer_that_does_not_read_holds_up_nobody_and_costs_one_state_a_run(w
         pass
 
 
-def test_when_viewers_leave_nothing_of_them_stays(watch, live):
+def test_disconnected_viewers_leave_no_state(watch, live):
     daemon = live.context.daemon
     before = len(daemon.events._subscribers)
     sockets = [watch() for _ in range(5)]

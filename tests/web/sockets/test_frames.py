@@ -82,7 +82,7 @@ def watching(client, path="/api/runs/first/frames"):
         yield socket
 
 
-def test_a_viewer_sees_the_state_the_line_and_the_pictures(client, make_run, open_lane):
+def test_a_viewer_gets_state_hud_and_frames(client, make_run, open_lane):
     lane = open_lane(make_run("first").id)
     lane.draw()
     with watching(client) as socket:
@@ -95,7 +95,7 @@ def test_a_viewer_sees_the_state_the_line_and_the_pictures(client, make_run, ope
         assert number_of(frame) == 1
 
 
-def test_without_acknowledgement_two_frames_come_and_with_it_the_newest(client, make_run, open_lane):
+def test_without_acknowledgement_two_frames_are_sent_and_then_the_newest(client, make_run, open_lane):
     lane = open_lane(make_run("first").id, slots=1)
     lane.draw()
     with watching(client) as socket:
@@ -111,7 +111,7 @@ def test_without_acknowledgement_two_frames_come_and_with_it_the_newest(client, 
         assert number_of(next_of(socket, bytes)) == 12
 
 
-def test_a_viewer_gets_only_the_slots_it_wants(client, make_run, open_lane):
+def test_a_viewer_gets_only_the_requested_slots(client, make_run, open_lane):
     lane = open_lane(make_run("first").id, slots=4)
     with watching(client) as socket:
         socket.send_json({"slots": [2], "fps": 60})
@@ -125,7 +125,7 @@ def test_a_viewer_gets_only_the_slots_it_wants(client, make_run, open_lane):
         assert seen == {2}
 
 
-def test_a_run_without_a_lane_is_waited_for_in_words(client, make_run, open_lane):
+def test_a_run_without_a_frame_buffer_is_unavailable(client, make_run, open_lane):
     directory = make_run("first")
     with watching(client) as socket:
         state = next_of(socket, "state")
@@ -136,7 +136,7 @@ def test_a_run_without_a_lane_is_waited_for_in_words(client, make_run, open_lane
         assert next_of(socket, "state")["state"] == "closed"
 
 
-def test_an_evaluation_is_found_when_there_is_no_training(client, make_run, open_lane):
+def test_the_frame_buffer_of_an_evaluation_is_used_without_a_training(client, make_run, open_lane):
     directory = make_run("first")
     with watching(client) as socket:
         assert next_of(socket, "state")["role"] == "train"
@@ -147,7 +147,7 @@ def test_an_evaluation_is_found_when_there_is_no_training(client, make_run, open
         assert "(Eval)" in hud["line"]
 
 
-def test_the_state_is_logged_once_however_many_watch(client, make_run, open_lane, caplog):
+def test_a_state_change_is_logged_once_for_all_viewers(client, make_run, open_lane, caplog):
     open_lane(make_run("first").id)
     caplog.set_level("INFO", "palaestra.web.sockets.live_view")
     with watching(client) as one, watching(client) as two:
@@ -162,7 +162,7 @@ def test_the_state_is_logged_once_however_many_watch(client, make_run, open_lane
 
 
 @pytest.mark.parametrize("text", ["{", '{"fps": 0}'])
-def test_what_cannot_be_said_ends_the_socket_with_the_reason(client, make_run, open_lane, text):
+def test_an_invalid_message_closes_the_socket_with_the_reason(client, make_run, open_lane, text):
     open_lane(make_run("first").id)
     with watching(client) as socket:
         socket.send_text(text)
@@ -172,7 +172,7 @@ def test_what_cannot_be_said_ends_the_socket_with_the_reason(client, make_run, o
         assert ended.value.reason
 
 
-def test_bytes_from_a_viewer_end_the_socket(client, make_run, open_lane):
+def test_a_binary_message_closes_the_frame_socket(client, make_run, open_lane):
     open_lane(make_run("first").id)
     with watching(client) as socket:
         socket.send_bytes(b"{}")
@@ -189,7 +189,7 @@ def test_an_unknown_run_and_an_unknown_role_are_refused(client, make_run, open_l
 
 
 @pytest.mark.fault("W6")
-def test_one_viewer_too_many_is_told_to_try_later_and_seats_are_given_back(client, context, make_run, open_lane):
+def test_too_many_viewers_are_refused_until_one_leaves(client, context, make_run, open_lane):
     open_lane(make_run("first").id)
     hub = context.services[SERVICE].hub
     hub._max_viewers = 1
@@ -209,7 +209,7 @@ def test_one_viewer_too_many_is_told_to_try_later_and_seats_are_given_back(clien
 @pytest.mark.full
 @pytest.mark.fault("W5")
 @pytest.mark.slow
-def test_a_viewer_that_does_not_read_costs_nobody_else_anything(live, make_run, open_lane, figure):
+def test_a_slow_viewer_does_not_delay_others(live, make_run, open_lane, figure):
     lane = open_lane(make_run("first").id, slots=4, side=256)
     path = f"ws://127.0.0.1:{live.port}/api/runs/first/frames"
     drawing = threading.Event()

@@ -45,17 +45,17 @@ from palaestra.web.sockets.live_view import (
         "nul",
     ],
 )
-def test_what_cannot_be_is_refused(text):
+def test_invalid_messages_are_refused(text):
     with pytest.raises(PalaestraError):
         parse_message(ViewerMessage, text).request(ViewerRequest())
 
 
-def test_a_refusal_names_what_is_wrong():
+def test_an_error_names_the_invalid_field():
     with pytest.raises(PalaestraError, match="Invalid value for quality: .*less than or equal to 100"):
         parse_message(ViewerMessage, '{"quality": 101}')
 
 
-def test_what_is_not_said_stays_as_it_was():
+def test_missing_fields_keep_their_values():
     wish = ViewerMessage(fps=5, slots=[1, 2]).request(ViewerRequest())
     assert (wish.frames_per_second, wish.slots) == (5, frozenset({1, 2}))
     later = ViewerMessage(quality=90).request(wish)
@@ -63,7 +63,7 @@ def test_what_is_not_said_stays_as_it_was():
     assert ViewerMessage.model_validate({"slots": None}).request(later).slots is None
 
 
-def test_jobs_end_with_the_first_of_them_and_its_error_is_told():
+def test_the_first_finished_job_ends_the_others_and_its_error_is_raised():
     ended = []
 
     async def waits():
@@ -81,7 +81,7 @@ def test_jobs_end_with_the_first_of_them_and_its_error_is_told():
     assert ended == ["waits", "waits"]
 
 
-def test_a_job_that_misses_its_cancellation_is_told_again():
+def test_a_job_that_misses_its_cancellation_is_cancelled_again():
     missed = []
 
     async def hard_of_hearing():
@@ -102,7 +102,7 @@ def test_a_job_that_misses_its_cancellation_is_told_again():
     assert missed == ["once"]
 
 
-def test_a_long_reason_fits_into_the_closing_frame():
+def test_a_long_reason_fits_into_the_close_frame():
     closed = []
 
     class Socket:
@@ -125,7 +125,7 @@ def service(daemon, tmp_path, monkeypatch):
     hub.close()
 
 
-def test_a_viewer_sits_before_the_training_unless_the_run_has_another_lane(service, make_run):
+def test_a_viewer_watches_the_training_unless_the_run_has_another_buffer(service, make_run):
     directory = make_run("first")
     assert service.subscribe(directory.id, "first", None, Viewer()).role == "train"
     frame_buffer_path(directory.id, "eval").write_bytes(b"")
@@ -135,14 +135,14 @@ def test_a_viewer_sits_before_the_training_unless_the_run_has_another_lane(servi
 
 
 @pytest.mark.parametrize("role", ["colour", "train/../x", "evaluation", ""])
-def test_a_role_that_cannot_be_is_refused(service, make_run, role):
+def test_an_unknown_role_is_refused(service, make_run, role):
     directory = make_run("first")
     with pytest.raises(UsageError):
         service.subscribe(directory.id, "first", role or "x", Viewer())
     assert service.hub.viewer_count == 0
 
 
-def test_a_viewer_without_a_role_of_its_own_goes_where_the_lane_is(service, make_run):
+def test_a_viewer_without_a_fixed_role_follows_the_frame_buffer(service, make_run):
     directory = make_run("first")
     free = service.subscribe(directory.id, "first", None, Viewer())
     fixed = service.subscribe(directory.id, "first", "train", Viewer())
@@ -155,7 +155,7 @@ def test_a_viewer_without_a_role_of_its_own_goes_where_the_lane_is(service, make
     assert service.hub.viewer_count == 0
 
 
-def test_the_line_of_an_evaluation_is_its_last_batch(service, make_run):
+def test_the_hud_of_an_evaluation_shows_its_last_batch(service, make_run):
     directory = make_run("first")
     append_batch(directory, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6})
     subscription = service.subscribe(directory.id, "first", "eval", Viewer())
@@ -165,7 +165,7 @@ def test_the_line_of_an_evaluation_is_its_last_batch(service, make_run):
     assert asyncio.run(service.hud(subscription))["evaluation"].startswith("eval | ")
 
 
-def test_the_line_of_an_evaluation_run_tells_its_own_batches_and_no_older_ones(service, make_run):
+def test_the_hud_of_an_evaluation_run_shows_only_its_own_batches(service, make_run):
     evaluated, evaluation = make_run("first"), make_run("second", kind="evaluate")
     append_batch(evaluated, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6})
     subscription = service.subscribe(evaluated.id, "first", "eval", Viewer(), evaluation_id=evaluation.id)
@@ -174,7 +174,7 @@ def test_the_line_of_an_evaluation_run_tells_its_own_batches_and_no_older_ones(s
     assert asyncio.run(service.hud(subscription))["evaluation"] == "eval batch 1 | episodes=2 avg=9.0 min=8.0 max=10.0"
 
 
-def test_a_batch_from_before_the_process_that_is_seen_is_not_told(service, make_run):
+def test_a_batch_older_than_the_watched_process_is_not_shown(service, make_run):
     directory, now = make_run("first"), time.time()
     append_batch(directory, {"episodes": 50, "avg": 112.34, "min": 90.1, "max": 142.6, "at": now - 1e6})
     subscription = service.subscribe(directory.id, "first", "eval", Viewer())
@@ -184,7 +184,7 @@ def test_a_batch_from_before_the_process_that_is_seen_is_not_told(service, make_
     assert asyncio.run(service.hud(subscription))["evaluation"].startswith("eval batch 2 |")
 
 
-def test_the_room_opens_and_closes_with_the_daemon(context, tmp_path, monkeypatch):
+def test_the_frame_service_lives_as_long_as_the_lifespan(context, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
 
     async def through():
@@ -195,7 +195,7 @@ def test_the_room_opens_and_closes_with_the_daemon(context, tmp_path, monkeypatc
     assert context.services[SERVICE].hub.viewer_count == 0
 
 
-def test_an_evaluation_is_shown_in_the_lane_of_the_run_that_it_judges(service, make_run, daemon):
+def test_an_evaluation_is_shown_in_the_frame_buffer_of_the_evaluated_run(service, make_run, daemon):
     judged = make_run("first")
     evaluation = make_run("second", kind="evaluate", config={"target": f"{judged.id}:3"})
     stray = make_run("third", kind="evaluate", config={"target": "/elsewhere/model_0001.yaml"})
@@ -208,7 +208,7 @@ def test_an_evaluation_is_shown_in_the_lane_of_the_run_that_it_judges(service, m
     assert service.resolve_run(daemon.get(evaluation.id), None) == (evaluation.id, "second", None)
 
 
-def test_the_line_names_all_lanes_of_the_run(service, make_run):
+def test_the_hud_lists_all_roles_of_the_run(service, make_run):
     directory = make_run("first")
     for role in ("eval", "train1", "train"):
         frame_buffer_path(directory.id, role).write_bytes(b"")

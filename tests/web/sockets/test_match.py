@@ -70,7 +70,7 @@ def next_of(socket, kind):
             return json.loads(message["text"])[kind]
 
 
-def test_a_match_is_asked_for_heard_and_seen_over_one_socket(client, make_run, tmp_path):
+def test_a_match_is_started_and_watched_over_one_socket(client, make_run, tmp_path):
     directory = make_run("first")
     with connect(client) as socket:
         socket.send_json({"seats": SEATS, "pace": 0})
@@ -103,7 +103,7 @@ def test_a_match_is_asked_for_heard_and_seen_over_one_socket(client, make_run, t
         '{"seats": [{"player": "person", "others": "nobody:best"}]}',
     ],
 )
-def test_a_plan_that_cannot_be_ends_the_socket_with_the_reason(client, make_run, plan):
+def test_an_invalid_plan_closes_the_socket_with_the_reason(client, make_run, plan):
     make_run("first")
     with connect(client) as socket:
         socket.send_text(plan)
@@ -113,7 +113,7 @@ def test_a_plan_that_cannot_be_ends_the_socket_with_the_reason(client, make_run,
         assert ended.value.reason
 
 
-def test_bytes_instead_of_a_plan_end_the_socket(client):
+def test_a_binary_plan_closes_the_socket(client):
     with connect(client) as socket:
         socket.send_bytes(b"{}")
         with pytest.raises(WebSocketDisconnect) as ended:
@@ -121,7 +121,7 @@ def test_bytes_instead_of_a_plan_end_the_socket(client):
         assert ended.value.code == 1008
 
 
-def test_why_a_match_failed_reaches_the_viewer(client, make_run, match_program):
+def test_the_error_of_a_match_reaches_the_viewer(client, make_run, match_program):
     make_run("first")
     match_program('print(\'{"error": {"message": "This run has no checkpoint.", "hint": "Wait."}}\')')
     with connect(client) as socket:
@@ -131,7 +131,7 @@ def test_why_a_match_failed_reaches_the_viewer(client, make_run, match_program):
         assert (ended.value.code, ended.value.reason) == (1008, "This run has no checkpoint. Wait.")
 
 
-def test_there_are_only_so_many_matches_at_once_and_one_that_ended_makes_room(client, make_run, monkeypatch):
+def test_concurrent_matches_are_limited_until_one_ends(client, make_run, monkeypatch):
     make_run("first")
     monkeypatch.setattr(match, "MAX_MATCHES", 1)
     with connect(client) as first:
@@ -147,7 +147,7 @@ def test_there_are_only_so_many_matches_at_once_and_one_that_ended_makes_room(cl
         assert next_of(third, "ready")
 
 
-def test_what_a_viewer_cannot_say_ends_the_match(client, make_run):
+def test_an_invalid_message_ends_the_match(client, make_run):
     make_run("first")
     with connect(client) as socket:
         socket.send_json({"seats": SEATS})
@@ -158,12 +158,12 @@ def test_what_a_viewer_cannot_say_ends_the_match(client, make_run):
         assert ended.value.code == 1008
 
 
-def test_a_stranger_gets_no_match(anonymous):
+def test_a_match_needs_a_token(anonymous):
     with pytest.raises(WebSocketDisconnect), connect(anonymous) as socket:
         next_of(socket, "never")
 
 
-def test_every_checkpoint_is_pinned_to_the_id_of_its_run(context, make_run):
+def test_run_names_in_a_plan_are_replaced_by_ids(context, make_run):
     directory = make_run("first")
     seats = ({"player": "person", "others": "first:best"}, {"player": "random"})
     plan = resolve_targets(context, MatchPlan(seats=seats, env_of="first:latest"))
@@ -173,7 +173,7 @@ def test_every_checkpoint_is_pinned_to_the_id_of_its_run(context, make_run):
         resolve_targets(context, MatchPlan(seats=({"player": "first"},)))
 
 
-def test_only_what_is_for_the_match_goes_to_it():
+def test_only_match_fields_are_forwarded():
     assert MatchViewerMessage(fps=5, ack=1).match_message() == {}
     assert MatchViewerMessage(action=0, paused=False, side=64).match_message() == {"action": 0, "paused": False}
 
@@ -196,7 +196,7 @@ def use_program(monkeypatch):
     return use
 
 
-def test_the_process_is_told_the_plan_and_what_the_viewer_does_and_ends_with_the_block(use_program, tmp_path):
+def test_the_process_gets_plan_and_messages_and_ends_with_the_block(use_program, tmp_path):
     use_program(ECHO)
 
     async def scene():
@@ -213,7 +213,7 @@ def test_the_process_is_told_the_plan_and_what_the_viewer_does_and_ends_with_the
     assert not psutil.pid_exists(first["pid"])
 
 
-def test_a_process_that_fails_without_a_word_gives_its_last_complaint(use_program, tmp_path):
+def test_a_process_that_fails_silently_reports_its_last_error_line(use_program, tmp_path):
     use_program("raise SystemExit('the disk is full')")
 
     async def scene():
@@ -224,7 +224,7 @@ def test_a_process_that_fails_without_a_word_gives_its_last_complaint(use_progra
     assert message["error"]["message"] == "The match ended with exit code 1: the disk is full"
 
 
-def test_what_it_says_itself_is_not_said_twice(use_program, tmp_path):
+def test_a_reported_error_is_not_repeated(use_program, tmp_path):
     use_program('import sys\nprint(\'{"error": {"message": "no", "hint": ""}}\')\nsys.exit(3)')
 
     async def scene():
@@ -234,7 +234,7 @@ def test_what_it_says_itself_is_not_said_twice(use_program, tmp_path):
     assert asyncio.run(scene()) == [{"error": {"message": "no", "hint": ""}}]
 
 
-def test_one_that_does_not_end_is_ended(use_program, tmp_path, monkeypatch):
+def test_a_process_that_does_not_end_is_killed(use_program, tmp_path, monkeypatch):
     monkeypatch.setattr(match, "END_SECONDS", 0.1)
     use_program("import os, time\nprint('{\"pid\": %d}' % os.getpid(), flush=True)\nwhile True: time.sleep(1)")
 
@@ -247,7 +247,7 @@ def test_one_that_does_not_end_is_ended(use_program, tmp_path, monkeypatch):
     assert not psutil.pid_exists(pid)
 
 
-def test_what_is_said_to_one_that_has_ended_is_lost(use_program, tmp_path):
+def test_a_message_to_an_ended_process_is_lost(use_program, tmp_path):
     use_program("pass")
 
     async def scene():

@@ -33,7 +33,7 @@ def texts(messages):
     return [message["text"] for message in messages]
 
 
-def test_a_log_is_told_as_it_grows(context, make_run):
+def test_new_log_output_is_sent(context, make_run):
     directory = make_run("first")
     output = directory.output_file()
     output.write_text("one\n")
@@ -50,20 +50,20 @@ def test_a_log_is_told_as_it_grows(context, make_run):
     assert told[1][0]["from"] == told[0][0]["next"] == 4
 
 
-def test_of_a_long_log_only_the_end_is_told_first(context, make_run):
+def test_a_long_log_starts_with_its_end(context, make_run):
     make_run("first").output_file().write_bytes(b"x" * LOG_BYTES + b"y" * LOG_BYTES)
     ((message,),) = collect(RunFollower(context), FollowBody(run="first", log=True))
     assert (message["text"], message["from"]) == ("y" * LOG_BYTES, LOG_BYTES)
 
 
-def test_a_log_that_was_cut_is_told_from_its_new_beginning(context, make_run):
+def test_a_truncated_log_is_sent_from_its_new_start(context, make_run):
     output = make_run("first").output_file()
     output.write_text("a long story\n")
     told = collect(RunFollower(context), FollowBody(run="first", log=True), lambda: output.write_text("new\n"))
     assert texts(told[1]) == ["new\n"]
 
 
-def test_half_a_character_waits_for_its_other_half(context, make_run):
+def test_a_partial_character_is_sent_with_the_next_piece(context, make_run):
     output = make_run("first").output_file()
     output.write_bytes("ab€".encode()[:-1])
     told = collect(RunFollower(context), FollowBody(run="first", log=True), lambda: output.write_bytes("ab€".encode()))
@@ -71,18 +71,18 @@ def test_half_a_character_waits_for_its_other_half(context, make_run):
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "€", "😀"])
-def test_the_unfinished_end_is_counted(letter):
+def test_incomplete_bytes_at_the_end_are_counted(letter):
     whole = letter.encode()
     assert _incomplete_bytes(b"x" + whole) == 0
     assert [_incomplete_bytes(b"x" + whole[:end]) for end in range(1, len(whole))] == list(range(1, len(whole)))
 
 
-def test_a_run_without_metrics_or_log_tells_nothing(context, make_run):
+def test_a_run_without_metrics_or_log_sends_nothing(context, make_run):
     make_run("first")
     assert collect(RunFollower(context), FollowBody(run="first", log=True, metrics=True)) == [[]]
 
 
-def test_metrics_are_told_from_the_newest_on(context, make_run):
+def test_metrics_are_sent_after_the_newest_sample(context, make_run):
     directory = make_run("first")
     write_metrics(directory, {1: 0.5})
     told = collect(
@@ -93,7 +93,7 @@ def test_metrics_are_told_from_the_newest_on(context, make_run):
     assert [(point["step"], point["name"], point["value"]) for point in message["points"]] == [(2, "x", 0.75)]
 
 
-def test_following_nobody_is_silence_and_a_stranger_is_not_found(context, make_run):
+def test_following_no_run_sends_nothing_and_an_unknown_run_is_not_found(context, make_run):
     make_run("first")
     follower = RunFollower(context)
     assert collect(follower, None) == [[]]

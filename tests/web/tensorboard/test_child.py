@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_it_serves_on_a_socket_file_of_this_user_and_ends_with_its_input(tmp_path):
+def test_the_process_serves_on_a_private_socket_and_ends_with_its_input(tmp_path):
     (tmp_path / "logs").mkdir()
     address = tmp_path / "s"
     child = subprocess.Popen(

@@ -39,7 +39,7 @@ def write_curve(directory, value=0.0):
 
 
 @pytest.mark.slow
-def test_a_signed_in_browser_looks_at_the_chosen_runs_and_nobody_else_does(client, make_run, context):
+def test_only_a_signed_in_browser_opens_tensorboard(client, make_run, context):
     write_curve(make_run("first"))
     make_run("second")
     path = client.post("/api/tensorboard", json={"runs": ["first", "first"]}).json()["path"]
@@ -67,7 +67,7 @@ def test_a_signed_in_browser_looks_at_the_chosen_runs_and_nobody_else_does(clien
 
 
 @pytest.mark.slow
-def test_the_same_runs_share_one_other_runs_end_it_and_nothing_stays(client, make_run, context):
+def test_the_same_runs_share_a_process_and_other_runs_replace_it(client, make_run, context):
     write_curve(make_run("first"))
     write_curve(make_run("second"))
     first = client.post("/api/tensorboard", json={"runs": ["first"]}).json()["path"]
@@ -90,7 +90,7 @@ def test_the_same_runs_share_one_other_runs_end_it_and_nothing_stays(client, mak
 
 
 @pytest.mark.slow
-def test_it_ends_with_the_daemon(client, make_run, context):
+def test_tensorboard_ends_with_the_daemon(client, make_run, context):
     write_curve(make_run("first"))
     client.post("/api/tensorboard", json={"runs": ["first"]})
     (process,) = children()
@@ -112,11 +112,11 @@ def test_an_unknown_run_is_not_found_and_nothing_starts(client, make_run):
 
 
 @pytest.mark.parametrize("rest", ["", "x/", "%2e%2e/x", "x/../../etc/passwd", "é/"])
-def test_where_there_is_no_tensorboard_there_is_nothing(client, rest):
+def test_without_tensorboard_its_paths_are_404(client, rest):
     assert client.get(f"/tensorboard/{rest}").status_code == 404
 
 
-def test_one_that_does_not_start_is_named_and_leaves_nothing(tmp_path, make_run, monkeypatch):
+def test_a_failed_start_is_reported_and_leaves_nothing(tmp_path, make_run, monkeypatch):
     class Fake:
         def __init__(self, *_):
             raise NotFound("no such thing")
@@ -197,7 +197,7 @@ async def body_of(answer, breaks=False):
     return b"".join(pieces)
 
 
-def test_path_query_and_few_headers_are_passed_on_and_no_secrets():
+def test_path_query_and_few_headers_are_forwarded_without_secrets():
     board = Board(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")
     request = a_request(
         "/tensorboard/KEY/a%2Fb",
@@ -218,7 +218,7 @@ def test_path_query_and_few_headers_are_passed_on_and_no_secrets():
     assert "accept: */*" in head
 
 
-def test_what_comes_back_brings_no_cookies_no_foreign_hosts_and_no_framing_by_others():
+def test_responses_are_returned_without_cookies_and_with_a_strict_policy():
     board = Board(
         b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\nAccess-Control-Allow-Origin: *\r\n"
         b"Location: https://evil.example/\r\nX-Odd: 1\r\n"
@@ -231,13 +231,13 @@ def test_what_comes_back_brings_no_cookies_no_foreign_hosts_and_no_framing_by_ot
     asyncio.run(body_of(answer))
 
 
-def test_what_has_no_policy_of_its_own_may_do_nothing():
+def test_a_response_without_a_policy_gets_the_strictest_one():
     answer = forward_request(Board(b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\n\r\n<script>"), a_request(), b"")
     assert answer.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'self'"
     asyncio.run(body_of(answer))
 
 
-def test_a_body_is_sent_along():
+def test_a_body_is_forwarded():
     board = Board(b"HTTP/1.0 200 OK\r\n\r\n")
     answer = forward_request(board, a_request(method="POST", content_type="application/json"), b'{"a": 1}')
     asyncio.run(body_of(answer))
@@ -253,25 +253,25 @@ def test_a_body_is_sent_along():
         b"HTTP/1.0 200 OK\r\nA: " + b"x" * 100_000 + b"\r\n\r\n",
     ],
 )
-def test_an_answer_that_makes_no_sense_is_502(answer):
+def test_an_invalid_response_is_502(answer):
     with pytest.raises(HttpError) as refused:
         forward_request(Board(answer), a_request(), b"")
     assert refused.value.status == 502
 
 
-def test_nobody_behind_the_door_is_502():
+def test_an_unreachable_tensorboard_is_502():
     with pytest.raises(HttpError) as refused:
         forward_request(NoBoard(), a_request(), b"")
     assert refused.value.status == 502
 
 
-def test_a_huge_header_is_not_passed_back():
+def test_a_huge_header_is_not_returned():
     answer = forward_request(Board(b"HTTP/1.0 200 OK\r\nETag: " + b"x" * 5000 + b"\r\n\r\n"), a_request(), b"")
     assert "etag" not in answer.headers
     asyncio.run(body_of(answer))
 
 
-def test_the_connection_ends_when_the_caller_goes():
+def test_the_connection_is_closed_when_the_client_disconnects():
     answer = forward_request(Board(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * 1000), a_request(), b"")
     with pytest.raises(ClientDisconnect):
         asyncio.run(body_of(answer, breaks=True))

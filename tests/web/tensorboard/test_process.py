@@ -47,7 +47,7 @@ def quick_child(monkeypatch, tmp_path):
     )
 
 
-def test_it_is_told_what_to_show_and_nothing_secret_stands_in_its_command(directory, quick_child, tmp_path):
+def test_the_command_line_contains_no_secrets(directory, quick_child, tmp_path):
     board = start_tensorboard(tmp_path / "place", [("first", directory)])
     told = json.loads((board.work_directory / "output").read_text())
     assert told["prefix"] == f"/tensorboard/{board.key}"
@@ -61,14 +61,14 @@ def test_it_is_told_what_to_show_and_nothing_secret_stands_in_its_command(direct
     assert not board.work_directory.exists()
 
 
-def test_an_evaluation_has_a_line_of_its_own(directory, quick_child, tmp_path):
+def test_an_evaluation_has_its_own_entry(directory, quick_child, tmp_path):
     (directory.tensorboard_eval / "events").write_text("x")
     board = start_tensorboard(tmp_path / "place", [("first", directory)])
     assert sorted(path.name for path in (board.work_directory / "logs").iterdir()) == ["first", "first (Eval)"]
     board.stop()
 
 
-def test_a_long_path_is_no_obstacle(directory, quick_child, tmp_path):
+def test_a_long_path_is_supported(directory, quick_child, tmp_path):
     place = tmp_path / ("long" * 20) / ("long" * 20)
     board = start_tensorboard(place, [("first", directory)])
     board.connect().close()
@@ -76,7 +76,7 @@ def test_a_long_path_is_no_obstacle(directory, quick_child, tmp_path):
     assert list(place.iterdir()) == []
 
 
-def test_one_that_dies_is_named_with_its_last_words(directory, monkeypatch, tmp_path):
+def test_a_process_that_dies_is_reported_with_its_last_line(directory, monkeypatch, tmp_path):
     real = subprocess.Popen
     command = [sys.executable, "-c", "import sys; sys.exit('no module named tensorboard')"]
     monkeypatch.setattr(process.subprocess, "Popen", lambda _, **more: real(command, **more))
@@ -85,7 +85,7 @@ def test_one_that_dies_is_named_with_its_last_words(directory, monkeypatch, tmp_
     assert list((tmp_path / "place").iterdir()) == []
 
 
-def test_one_that_does_not_answer_is_given_up(directory, monkeypatch, tmp_path):
+def test_a_process_that_does_not_respond_is_stopped(directory, monkeypatch, tmp_path):
     real = subprocess.Popen
     monkeypatch.setattr(process, "START_SECONDS", 0.3)
     monkeypatch.setattr(process, "END_SECONDS", 0.1)
@@ -101,7 +101,7 @@ def test_one_that_does_not_answer_is_given_up(directory, monkeypatch, tmp_path):
     assert started[0].returncode == -signal.SIGKILL
 
 
-def test_what_was_left_behind_is_cleared(tmp_path):
+def test_files_of_an_earlier_daemon_are_removed(tmp_path):
     (tmp_path / "place" / "key").mkdir(parents=True)
     clear(tmp_path / "place")
     clear(tmp_path / "place")
@@ -109,7 +109,7 @@ def test_what_was_left_behind_is_cleared(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_daemon_that_is_killed_leaves_no_tensorboard(directory, tmp_path):
+def test_a_killed_daemon_leaves_no_tensorboard(directory, tmp_path):
     code = f"""
 import pathlib, time
 from palaestra.runs.directory import RunDirectory
