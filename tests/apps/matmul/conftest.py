@@ -14,7 +14,7 @@ C = [[1, 0, 0, 1], [0, 0, 1, -1], [0, 1, 0, 1], [1, 0, 1, 0], [-1, 1, 0, 0], [0,
 
 @pytest.fixture(scope="session", autouse=True)
 def kernels(tmp_path_factory):
-    """What is compiled goes to a folder of the tests, once."""
+    """A cache directory for kernels, shared by all tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("kernels")))
         yield
@@ -42,7 +42,7 @@ def workplace(tmp_path, monkeypatch):
 
 @pytest.fixture
 def one_thread():
-    """The agent's network is small: on a busy machine more threads only wait for each other."""
+    """One torch thread, since the network is too small to gain from more."""
     import torch
 
     before = torch.get_num_threads()

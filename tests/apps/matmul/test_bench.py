@@ -69,7 +69,7 @@ def test_a_discovery_is_selected_by_id_fingerprint_run_or_format(entries):
     wanted = entries["number"].file
     assert select_discovery(wanted.stem, ROOT).file == wanted
     assert select_discovery(entries["number"].fingerprint[:10], ROOT).file == wanted
-    assert select_discovery("2x2x2", ROOT).file == wanted  # for numbers, before the one for bits
+    assert select_discovery("2x2x2", ROOT).file == wanted  # schemes over numbers come before those over gf2
     assert select_discovery("finder", ROOT).file == entries["wide"].file
     assert select_discovery("3x2x2", ROOT).file == entries["wide"].file
 

@@ -1,4 +1,4 @@
-"""The verbs as they are typed."""
+"""The commands as typed."""
 
 import json
 import shlex

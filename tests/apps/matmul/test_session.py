@@ -44,7 +44,7 @@ class Session:
 
 
 def recorded(number=None, error=None):
-    """What a session is told of a search that ends like this, and what comes out of it."""
+    """The calls of the session and the exception for a search that ends like this."""
     session = Session()
     try:
         with record_end(session, SimpleNamespace(signal=number)):
@@ -73,11 +73,11 @@ def test_exit_codes_of_errors_are_recorded():
     assert recorded(error=MemoryError("none left")) == ([("failed", "none left", 1)], MemoryError)
 
 
-_file = Path(__file__).parents[2] / "loggers" / "test_wandb.py"
+_file = Path(__file__).parents[2] / "loggers" / "wandb" / "test_logger.py"
 _spec = importlib.util.spec_from_file_location("wandb_tests", _file)
 wandb_tests = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(wandb_tests)
-fake = wandb_tests.fake  # a fixture: a fake W&B, and what it was told
+fake = wandb_tests.fake  # a fixture: a fake W&B that records calls
 
 WITH_WANDB = {"wandb": {"enabled": True, "upload_checkpoints": True, "grace_seconds": 60}}
 TINY = {"width": 16, "batch": 32, "warmup": 3, "updates": 2, "simulations": 2, "children": 4, "device": "cpu"}

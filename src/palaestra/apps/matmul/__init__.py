@@ -1,1 +1,1 @@
-"""Algorithms that multiply matrices with fewer multiplications: proved, kept, and searched for."""
+"""Discovery of matrix-multiplication algorithms: schemes, search, agent and benchmarks."""

@@ -44,8 +44,8 @@ def test_a_profile_has_the_rank_of_every_contraction(format_):
 
 
 def test_the_2x2x2_tensor_has_contractions_of_rank_2_and_4():
-    profiles_ = census_of(product_tensor(SMALL).astype(np.uint8)[None], SMALL)[0].reshape(3, 5)
-    assert np.allclose(profiles_ * 15, [[0, 0, 9, 0, 6]] * 3)  # nine singular 2x2 matrices, six that are not
+    axis_profiles = census_of(product_tensor(SMALL).astype(np.uint8)[None], SMALL)[0].reshape(3, 5)
+    assert np.allclose(axis_profiles * 15, [[0, 0, 9, 0, 6]] * 3)  # nine singular 2x2 matrices, six that are not
 
 
 @pytest.mark.parametrize("format_", [SMALL, WIDE])

@@ -27,7 +27,7 @@ SMALL = Format(2, 2, 2)
 
 
 class Script:
-    """A planner that knows its moves by heart."""
+    """A planner with fixed moves."""
 
     def __init__(self, moves):
         self.moves = np.array(moves, np.int64).reshape(-1, 3)

@@ -12,7 +12,7 @@ VIEWS = views_of(SMALL)
 
 
 class Oracle(AgentNetwork):
-    """Guesses the rank by what every sum of R products must obey: the profile of an axis is at most 8 R together."""
+    """Predicts the rank from the bound that the profile of a sum of R products is at most 8 R in total."""
 
     def moves_left(self, features):
         ranks = torch.arange(5, dtype=torch.float32)
@@ -69,7 +69,7 @@ def test_a_nodes_cost_is_one_more_than_its_best_childs():
     for _ in range(6):
         plan._simulate(node, 5)
     assert node.cost == 1 + node.costs.min()
-    assert node.visits.sum() == 5  # the first look was at the node itself
+    assert node.visits.sum() == 5  # the first simulation expanded the node itself
     for index, child in node.children.items():
         if child.moves is not None:
             assert node.costs[index] == pytest.approx(child.cost)

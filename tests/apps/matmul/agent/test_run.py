@@ -164,7 +164,7 @@ def test_a_result_of_a_shown_rank_is_reproduced_with_a_note(workplace, found):
 
 def test_an_integer_field_lifts_the_result(workplace, found):
     result = finished(found, field="z")
-    assert (result.field, result.rank, result.note) == ("zt", 7, "")  # the strictest that holds
+    assert (result.field, result.rank, result.note) == ("zt", 7, "")  # the strictest valid field
     assert provenance(result)["method"] == "agent and lift"
 
 

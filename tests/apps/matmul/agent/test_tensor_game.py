@@ -76,7 +76,7 @@ def test_an_unsolved_game_pays_the_slice_rank_of_the_residual():
     rows = actions_of(naive_factorization(Format(2, 2, 2), Field.GF2))
     result = play(game, rows[:3])
     assert result.have_ended.all()
-    assert result.rewards.tolist() == [-1.0 - 5.0]  # five products of the schoolbook were not taken
+    assert result.rewards.tolist() == [-1.0 - 5.0]  # five naive products are left
     with pytest.raises(NotAnAlgorithm, match="nonzero entries"):
         verify(game.factorization(0))
 

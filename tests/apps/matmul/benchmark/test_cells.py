@@ -22,7 +22,7 @@ QUICK = BenchConfig(seconds=0.01, smallest_block=4)
 
 
 def samples(monkeypatch, **seconds):
-    """A clock that says these; the work is done all the same."""
+    """Replaces the timings; the work still runs."""
 
     def fake_timings(candidates, _seconds, _keep):
         for work in candidates.values():
@@ -62,7 +62,7 @@ def test_a_gain_that_one_round_contradicts_uses_blas(strassen, monkeypatch):
     timings = {name: Timing(min(each), min(each), 5, each) for name, each in rounds.items()}
     monkeypatch.setattr(cells, "time_interleaved", lambda *_: timings)
     cell = float_cell(Executor(verify(strassen), "float64"), 16, QUICK)
-    assert (cell.levels, cell.auto_levels) == (1, 2)  # the fastest, and the surest
+    assert (cell.levels, cell.auto_levels) == (1, 2)  # the fastest, and the one with the highest lower bound
     assert cell.sure_gain == pytest.approx(2.0 / 1.8)
     timings["2"] = Timing(1.8, 1.8, 5, (1.8, 1.8, 1.8, 1.8, 2.2))
     assert float_cell(Executor(verify(strassen), "float64"), 16, QUICK).auto_levels == 0

@@ -11,7 +11,7 @@ from palaestra.apps.matmul.benchmark.timing import MIN_ROUNDS, Ratio, Timing, pa
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that only work moves."""
+    """A clock that only work advances."""
     now = [0.0]
     monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
     return now
@@ -50,7 +50,7 @@ def test_a_slow_first_call_gets_a_second_sample(clock):
 def test_candidates_of_the_same_rounds_are_compared_by_round():
     slow, fast = Timing(1.0, 2.0, 2, (1.0, 8.0)), Timing(1.0, 1.0, 2, (1.0, 2.0))
     assert (ratio_of(slow, fast).low, ratio_of(slow, fast).high) == (1.0, 4.0)
-    assert ratio_of(Timing(6.0, 6.0, 1, (6.0,)), fast).median == 6.0  # not asked again: all that is known
+    assert ratio_of(Timing(6.0, 6.0, 1, (6.0,)), fast).median == 6.0  # timed only once
 
 
 def test_candidates_in_always_are_never_dropped(clock):
@@ -71,7 +71,7 @@ def test_short_work_is_repeated_within_a_sample(clock):
 
 
 def test_rounds_are_compared_one_by_one():
-    noise = [1.0, 3.0, 1.5, 9.0, 1.0]  # what others did meets both alike
+    noise = [1.0, 3.0, 1.5, 9.0, 1.0]  # other load affects both alike
     ratio = paired_ratio([2 * each for each in noise], noise)
     assert ratio == Ratio(2.0, 2.0, 2.0)
 

@@ -37,11 +37,11 @@ def test_missing_timings_are_none():
     assert (row["Baseline (ms)"], row["Gain"], row["Error"]) == (None, None, None)
 
 
-_file = Path(__file__).parents[3] / "loggers" / "test_wandb.py"
+_file = Path(__file__).parents[3] / "loggers" / "wandb" / "test_logger.py"
 _spec = importlib.util.spec_from_file_location("wandb_tests", _file)
 wandb_tests = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(wandb_tests)
-fake = wandb_tests.fake  # a fixture: a fake W&B, and what it was told
+fake = wandb_tests.fake  # a fixture: a fake W&B that records calls
 
 CELL = Cell("int64", 256, "NumPy", 3.0, 1.0, 1, 3.0, 2.0, 1.5, "win", 1)
 

@@ -66,4 +66,4 @@ def test_an_equivalent_form_with_fewer_additions_replaces_the_entry(strassen, tm
     (entry,) = archive.entries()
     assert (heavy.additions_eliminated, entry.additions_eliminated) == (18, 15)
     assert (entry.provenance["run"], entry.provenance["lighter_form"]["run"]) == ("01RUN", "02RUN")
-    assert archive.add(verify(strassen), ORIGIN)[0].additions_eliminated == 15  # and never the other way
+    assert archive.add(verify(strassen), ORIGIN)[0].additions_eliminated == 15  # and not the reverse

@@ -1,4 +1,4 @@
-"""Images are made from the definition of the symmetries; for 2x2x2 modulo 2 the whole group is gone through."""
+"""Equivalents are computed from the definition of the symmetries; for 2x2x2 over gf2 the whole group is enumerated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def found(format_, rank, seed):
 
 
 def random_image(claim, rng):
-    """Other bases, another order of the three factors and of the rows, and signs."""
+    """Random bases, order of factors and rows, and signs."""
     bases = [random_basis(side, claim.field, rng) for side in claim.format.sides]
     factors = trace_form(claim)
     factors = [bases[k].matrix @ factors[k] @ bases[(k + 1) % 3].inverse for k in range(3)]
@@ -74,7 +74,7 @@ def invertible():
 
 
 def smallest_of_all_images(claim):
-    """The whole group of 2x2x2 modulo 2, written out: 6 x 6 x 6 bases and 6 orders of the factors."""
+    """The minimum over the whole group of 2x2x2 over gf2: 6 x 6 x 6 bases and 6 orders of the factors."""
     best = None
     powers = 2 ** np.arange(4)
     for g, h, k in product(invertible(), repeat=3):
@@ -92,7 +92,7 @@ def inverse(table):
 
 
 def test_forms_agree_with_an_exhaustive_search_of_the_group():
-    """Schemes of eight rows a few flips from the schoolbook's: they fall into the same classes both ways."""
+    """Schemes of rank 8 a few flips from the naive one: both methods give the same classes."""
     pairs = set()
     for seed in range(1, 13):
         walk = resume_walk(naive_masks(), naive_masks(), seed, 0)
@@ -126,7 +126,7 @@ def test_the_form_does_not_depend_on_the_scaling_of_denominators(strassen):
 
 
 def test_the_naive_scheme_over_the_integers_has_no_form():
-    """It has infinitely many symmetries of its own: any lengths of the basis vectors."""
+    """It has infinitely many automorphisms: any scaling of the basis vectors."""
     assert canonical_form(verify(naive_factorization(TWO, Field.ZT))) is None
 
 

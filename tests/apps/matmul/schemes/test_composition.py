@@ -43,7 +43,7 @@ def test_mismatched_schemes_cannot_be_joined(strassen, strassen_bits):
     ("sides", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 17), ((4, 4, 4), 56), ((1, 2, 2), 4)]
 )
 def test_known_schemes_are_used_wherever_they_fit(sides, rank, strassen):
-    """4x4x4 from eight blocks of 2x2x2, joined by the schoolbook: 8 * 7."""
+    """4x4x4 from eight blocks of 2x2x2, combined by the naive scheme: 8 * 7."""
     start = build_best_start(Format(*sides), Field.GF2, [("strassens", verify(strassen))])
     assert (start.scheme.rank, start.scheme.field) == (rank, Field.GF2)
     assert start.parents == (("strassens",) if rank != 4 else ())
@@ -108,7 +108,7 @@ def test_projecting_a_naive_scheme_gives_a_naive_scheme(sides):
 
 
 def test_projection_inverts_a_join(strassen_bits):
-    """Whichever side the strip was added to, the cut that takes it away is found."""
+    """For every side the projection finds the cut that removes the strip."""
     for at, side in enumerate(("rows", "inner", "columns")):
         strip = [1 if k == at else 2 for k in range(3)]
         whole = join_schemes(strassen_bits, naive_factorization(Format(*strip), Field.GF2), side)
@@ -116,7 +116,7 @@ def test_projection_inverts_a_join(strassen_bits):
 
 
 def test_projection_inverts_a_join_in_any_basis():
-    """A search leaves a scheme in bases of its own: 3x3x3 with 23 rows, cut down, is proved, and smaller."""
+    """A found scheme has arbitrary bases: a projection of 3x3x3 with 23 rows is valid and smaller."""
     search = start_search(Format(3, 3, 3), 1, 1)
     while search.best_rank > 23:
         search = advance_search(search, SearchSettings(target=23, round_flips=100_000, plus_period=5_000))

@@ -15,7 +15,7 @@ from palaestra.core.errors import UsageError
 
 
 def multiply_by(claim, a, b):
-    """The scheme as it would be run, on Python's integers."""
+    """Executes the scheme on Python integers."""
     flat_a, flat_b = a.ravel().tolist(), b.ravel().tolist()
     entries = [0] * claim.format.sizes[2]
     for u, v, w in zip(*(factor.tolist() for factor in claim.factors), strict=True):

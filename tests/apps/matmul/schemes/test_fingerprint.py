@@ -1,4 +1,4 @@
-"""Symmetries are made here from their definition, with matrices drawn at random."""
+"""Symmetries are computed here from their definition, with random matrices."""
 
 import numpy as np
 import pytest

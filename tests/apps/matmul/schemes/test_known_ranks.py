@@ -43,12 +43,12 @@ def test_the_order_of_sides_does_not_matter():
 
 @pytest.mark.parametrize("name", known_formats())
 def test_ranks_of_the_table_are_consistent(name):
-    """More freedom never costs: q needs at most what z needs, z at most what zt needs, all at most the schoolbook's."""
+    """Ranks do not increase from zt to z to q, and are at most naive."""
     format_ = parse_format(name)
     q, z, zt = (known_rank(format_, field) for field in (Field.Q, Field.Z, Field.ZT))
     assert format_ == format_.ascending
     assert q <= z <= zt < format_.naive_rank
-    assert known_rank(format_, Field.GF2) <= z  # whole coefficients hold modulo 2, too
+    assert known_rank(format_, Field.GF2) <= z  # integer schemes are also valid modulo 2
 
 
 def test_a_verified_scheme_is_compared(strassen):

@@ -114,7 +114,7 @@ def test_invalid_json_schemes_are_refused(damage, strassen):
 
 
 def as_alphatensor(claim):
-    """Factors of different shapes make NumPy save a pickle."""
+    """NumPy saves factors of different shapes as a pickle."""
     found = np.empty(3, object)
     found[:] = [np.asarray(factor.T, np.int32) for factor in claim.factors]
     return found

@@ -36,7 +36,7 @@ def test_a_transposed_program_computes_the_transposed_table():
 
 
 def test_short_programs_are_correct_in_both_directions():
-    """For about one table of six the turned one is shorter."""
+    """For about one table in six the transposed direction is shorter."""
     rng = np.random.default_rng(3)
     for _ in range(60):
         table = rng.integers(-1, 2, rng.integers(2, 10, 2))
@@ -47,7 +47,7 @@ def test_short_programs_are_correct_in_both_directions():
 
 
 def test_transposition_adds_rows_minus_columns():
-    table = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]])  # every row and column has something
+    table = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]])  # no row or column is zero
     program = naive_program(table)
     assert transposed(program, 3).additions == program.additions + 3 - 4
 
@@ -95,7 +95,7 @@ def test_equal_sums_are_shared():
     assert count_additions(claim).eliminated == 1 + 1 + 2
 
 
-SIGNS = np.array([1, 1, -1, -1, 1, -1, 1])  # of Strassen's rows: the third and fourth have a block alone
+SIGNS = np.array([1, 1, -1, -1, 1, -1, 1])  # of Strassen's rows; the third and fourth have factors of one block
 
 
 def with_other_signs(strassen, left, right):

@@ -36,7 +36,7 @@ def test_schemes_of_other_ranks_fields_and_formats_are_not_equivalent(strassen, 
 
 
 def test_all_2x2x2_schemes_of_rank_7_are_equivalent(strassen_bits):
-    """De Groote's theorem; the search knows nothing of it."""
+    """De Groote's theorem, which the search does not use."""
     for seed in (1, 2, 3):
         search = start_search(Format(2, 2, 2), seed, 1)
         found = advance_search(search, SearchSettings(target=7, round_flips=20_000, plus_period=500))

@@ -17,7 +17,7 @@ def test_every_step_leaves_a_valid_scheme_and_reductions_are_rewarded():
     seen, _ = env.reset(seed=3)
     rank, falls = 8, 0
     for _ in range(3_000):
-        best = int(seen[:, 0].argmax())  # a flip that falls, where one is offered
+        best = int(seen[:, 0].argmax())  # a flip that reduces the rank, if one is offered
         seen, reward, terminated, truncated, info = env.step(best)
         falls += info["rank"] < rank
         assert reward == pytest.approx(rank - info["rank"] - 0.01)

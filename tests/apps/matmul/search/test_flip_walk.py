@@ -53,7 +53,7 @@ def test_invalid_schemes_are_refused(rows):
 
 @needs_compiler
 def test_the_compiled_walk_releases_the_gil():
-    """Python's lock is let go: this thread can stand at the barrier only while the other is inside its walk."""
+    """This thread can reach the barrier only while the other thread is inside its walk."""
     rows = naive_masks(3, 3, 3)
     walk = flip_walk.resume_walk(rows, rows, 1, 0)
     seen = []

@@ -72,7 +72,7 @@ def test_a_resumed_ladder_takes_the_same_steps():
     for _ in range(4):
         back = advance_ladder(back, RULES, 50_000)
     assert back == through
-    assert through.rung or through.ascents  # it was no idle comparison
+    assert through.rung or through.ascents  # the comparison is not trivial
 
 
 def test_a_new_ascent_uses_another_seed_and_keeps_the_best():
@@ -107,7 +107,7 @@ def test_later_ascents_start_on_any_rung_from_the_rung_pools(rungs):
 
 
 def test_a_rung_lasts_as_long_as_it_improves():
-    """Counted are flips since the last fall, not those since the beginning."""
+    """Counts flips since the last improvement, not since the start of the rung."""
     state = start_ladder((Format(3, 3, 3), Format(3, 3, 4)), Field.GF2, 1, 1)
     improved = []
     while state.rung == 0:
@@ -147,7 +147,7 @@ def test_over_the_integers_only_schemes_that_lift_are_extended_or_stored(monkeyp
     state = start_ladder(SMALL[:2], Field.Z, 1, 1)
     for _ in range(5):
         state = advance_ladder(state, RULES, 10**9)
-    assert state.rung == 0  # nothing lifts: nothing is extended
+    assert state.rung == 0  # no scheme lifts, so none is extended
     assert state.search.walkers[0].starts > 0
     assert state.best_rank == 12
 
@@ -183,7 +183,7 @@ def test_the_naive_scheme_is_valid_over_every_field():
 
 @pytest.fixture
 def cyclic_state(monkeypatch):
-    """3x3x3 taken for large: the last rung is one of schemes that can be turned."""
+    """3x3x3 as a large format: the last rung is a cyclic search."""
     if not IS_COMPILED:
         pytest.skip("installed without a compiler")
     monkeypatch.setattr(bit_masks, "MIN_CYCLIC_SIDE", 3)

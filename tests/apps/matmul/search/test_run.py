@@ -79,7 +79,7 @@ def test_a_search_can_start_from_the_archive(workplace):
     config = DiscoverConfig(format="2x2x4", start="archive", seconds=5)
     directory = find_or_create_run(config, "second", "palaestra discover")
     result = run_flip_search(directory, config, lambda _text: None)
-    assert (result.rank, result.flips) == (14, 0)  # twice seven is the best known: nothing is left to do
+    assert (result.rank, result.flips) == (14, 0)  # the best known rank
     assert json.loads(Path(result.file).read_text())["provenance"]["parents"] == [first.fingerprint]
 
 
@@ -112,7 +112,7 @@ def test_a_lift_timeout_leaves_the_search_unchanged(workplace, monkeypatch):
 def test_a_session_reserves_time_for_its_end(field, polish, share):
     config = DiscoverConfig(format="3x3x3", field=field, seconds=40.0, polish=polish)
     begun = start_ladder((config.product,), Field(field), 1, 1)
-    assert finishing_seconds(begun, config) < 0.02 * 40  # nothing that could be polished or timed
+    assert finishing_seconds(begun, config) < 0.02 * 40  # no additions to reduce, no benchmark
     found = replace(begun, best=begun.best[:23])
     assert share * 40 <= finishing_seconds(found, config) <= 0.3 * 40
 

@@ -60,11 +60,11 @@ def profiles(tensors: Bits, views: Views) -> list[NDArray[np.uint8]]:
     return [_profile(tensors, views, axis) for axis in range(3)]
 
 
-def census(profiles_: list[NDArray[np.uint8]], views: Views) -> Counts:
+def census(axis_profiles: list[NDArray[np.uint8]], views: Views) -> Counts:
     """[tensors, census_size]: for each axis the share of directions with rank 0, 1, 2, …"""
     parts = [
         (profile[:, :, None] == np.arange(bins, dtype=np.uint8)).mean(axis=1, dtype=np.float32)
-        for profile, bins in zip(profiles_, views.bins, strict=True)
+        for profile, bins in zip(axis_profiles, views.bins, strict=True)
     ]
     return np.concatenate(parts, axis=1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field as Declared
 from pydantic import ValidationError, field_validator
@@ -12,9 +12,6 @@ from palaestra.apps.matmul.schemes.factorization import Format, parse_format
 from palaestra.apps.matmul.schemes.fields import Field, parse_field
 from palaestra.config.base import Frozen
 from palaestra.core.errors import PalaestraError, UsageError, did_you_mean
-
-if TYPE_CHECKING:
-    from palaestra.apps.matmul.schemes.factorization import Format
 
 MAX_MATRIX_ENTRIES = 9  # of a matrix: the policy has 2^entries - 1 outputs for a factor
 

@@ -17,11 +17,9 @@ from palaestra.apps.matmul.schemes.bit_masks import Masks, to_masks
 from palaestra.apps.matmul.schemes.verification import verify
 
 if TYPE_CHECKING:
-    from palaestra.apps.matmul.agent.census import Bits
     from palaestra.apps.matmul.agent.config import GameSettings
     from palaestra.apps.matmul.agent.demonstrations import Moves
     from palaestra.apps.matmul.agent.mcts import Planner
-    from palaestra.apps.matmul.schemes.bit_masks import Masks
     from palaestra.apps.matmul.schemes.factorization import Factorization
 
 
@@ -82,11 +80,11 @@ def complete_by_slices(residual: Bits) -> Moves:
 def verified_masks(claim: Factorization) -> Masks:
     """The masks of a verified scheme, without pairs of equal rows, which cancel over gf2."""
     masks = to_masks(verify(claim).claim)
-    rows_: dict[tuple[int, ...], list[int]] = {}
+    unpaired: dict[tuple[int, ...], list[int]] = {}
     for row in masks:
-        if rows_.pop(tuple(row), None) is None:
-            rows_[tuple(row)] = row
-    return list(rows_.values())
+        if unpaired.pop(tuple(row), None) is None:
+            unpaired[tuple(row)] = row
+    return list(unpaired.values())
 
 
 def _slices(parts: Bits, axis: int) -> Moves:

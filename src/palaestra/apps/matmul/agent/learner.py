@@ -133,23 +133,23 @@ class AgentLearner:
 
     def _planner(self) -> Planner:
         config = self.config
-        planning = PlannerSettings(
+        settings = PlannerSettings(
             simulations=config.simulations,
             width=config.children,
             noise=float(self.rng.uniform(config.min_noise, max(config.min_noise, config.max_noise))),
             max_listed_moves=config.max_listed_moves,
             samples=config.samples,
         )
-        return Planner(self.network, self.views, planning, self.rng)
+        return Planner(self.network, self.views, settings, self.rng)
 
     def _update(self) -> None:
         examples = self._examples()
         value_input, policy_input = (part.to(self.network.device) for part in both_inputs(examples.tensors, self.views))
         remaining = torch.from_numpy(examples.remaining.clip(0, self.max_rank)).to(self.network.device)
-        good = torch.from_numpy(examples.has_policy_target)
-        moves = torch.from_numpy(examples.moves - 1)[good].to(self.network.device)
+        has_target = torch.from_numpy(examples.has_policy_target)
+        moves = torch.from_numpy(examples.moves - 1)[has_target].to(self.network.device)
         value_loss = self.network.value_loss(value_input, remaining)
-        policy_loss = self.network.policy_loss(policy_input[good.to(policy_input.device)], moves)
+        policy_loss = self.network.policy_loss(policy_input[has_target.to(policy_input.device)], moves)
         self.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(value_loss + POLICY_WEIGHT * policy_loss)
         for parameter in self.network.parameters():

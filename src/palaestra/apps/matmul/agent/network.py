@@ -92,9 +92,9 @@ class AgentNetwork(nn.Module):
         return functional.relu(self.after[step](hidden) + word)
 
 
-def policy_input(tensors: Bits, profile_list: list[NDArray[np.uint8]], views: Views) -> Tensor:
+def policy_input(tensors: Bits, axis_profiles: list[NDArray[np.uint8]], views: Views) -> Tensor:
     """Input of the policy: profiles and entries, [tensors, features]."""
-    scaled = [profile / np.float32(bins - 1) for profile, bins in zip(profile_list, views.bins, strict=True)]
+    scaled = [profile / np.float32(bins - 1) for profile, bins in zip(axis_profiles, views.bins, strict=True)]
     entries = tensors.reshape(len(tensors), -1).astype(np.float32)
     return torch.from_numpy(np.concatenate([*scaled, entries], axis=1).astype(np.float32))
 

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
     from palaestra.apps.matmul.agent.episode import Episode
     from palaestra.apps.matmul.agent.learner import RoundReport
-    from palaestra.apps.matmul.agent.state import Progress
     from palaestra.apps.matmul.config import DiscoverConfig
     from palaestra.loggers.fanout import LoggerFanout
     from palaestra.runner.signals import StopRequest

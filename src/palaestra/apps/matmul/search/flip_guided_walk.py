@@ -10,7 +10,6 @@ from palaestra.apps.matmul.search.flip_walk import WORD, Scheme, Xorshift64
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.apps.matmul.search.flip_walk import Scheme
 
 try:
     from palaestra.apps.matmul.search import guided
