@@ -1,6 +1,6 @@
-"""The processes that train together. One process is a group of one; nobody asks which it is.
+"""The processes that train together. A single process is a group of one and takes the same path.
 
-A collective is a call that every process of the group makes, in the same order. None may stand in code that only
+A collective is a call that every process of the group makes, in the same order. It must not stand in code that only
 some of them reach.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PeerLost(RunFailed):
-    """Another process of the group failed, left or fell silent; this one ends as a consequence, never as the cause."""
+    """Another process of the group failed, left or stopped answering; this one ends as a consequence."""
 
 
 class Reducer(Protocol):
@@ -28,7 +28,7 @@ class Reducer(Protocol):
 
 
 class Group:
-    """A group of one: what others would add to is already the sum, what they would hear is already known."""
+    """A group of one: its own values are already the sum, the maximum and the broadcast."""
 
     rank = 0
     local_rank = 0
@@ -40,12 +40,12 @@ class Group:
 
     @property
     def waited_seconds(self) -> float:
-        """In collectives, since the group was opened: mostly for whoever comes last."""
+        """Time spent in collectives since the group was opened: mostly waiting for the slowest rank."""
         return 0.0
 
     @property
     def reducer(self) -> Reducer | None:
-        """What the native engine sums with inside an update; None: alone."""
+        """Sums over ranks inside a native update; None: there is one rank."""
         return None
 
     def explain_loss(self, message: str) -> str:
@@ -61,7 +61,7 @@ class Group:
         return tensor
 
     def stack(self, tensor: Tensor) -> Tensor:
-        """[world_size, …]: every process's tensor, for everybody, in the order of ranks."""
+        """[world_size, …]: every process's tensor in the order of ranks, on every process."""
         return tensor.unsqueeze(0)
 
     def broadcast_(self, tensor: Tensor) -> Tensor:
@@ -69,22 +69,22 @@ class Group:
         return tensor
 
     def max_over_ranks(self, *values: int) -> tuple[int, ...]:
-        """The largest of each wish over all processes: what one wants, all do, at the same moment."""
+        """The largest of each value over all processes: what one rank requests, all do at the same iteration."""
         return values
 
     def gather_bytes(self, data: bytes) -> list[bytes]:
-        """For the leader what every process gave, in the order of ranks; for the others an empty list."""
+        """On the leader what every process passed, in the order of ranks; on the others an empty list."""
         return [data]
 
     def broadcast_bytes(self, data: bytes) -> bytes:
-        """What the leader gave, for everybody."""
+        """What the leader passed, on every process."""
         return data
 
     def barrier(self) -> None:
-        """Returns when every process has come here."""
+        """Returns when every process has called it."""
 
     def post_failure(self, message: str) -> None:
-        """Tell the others why this process ends: they find it when they wait for it. The first failure stays."""
+        """Publish why this process ends: the others raise it when they wait for this one. The first failure stays."""
 
     def close(self) -> None:
         """No collective may follow."""

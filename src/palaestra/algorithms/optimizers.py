@@ -42,9 +42,9 @@ class FlatOptimizer:
         shared: Mapping[str, NDArray[np.float32]] | None = None,
     ) -> None:
         """`shared`: memory in which an engine trains these very weights with Adam already; see `adam_memory`"""
-        plain = ParameterGroups(list(policy.parameters()), [])
-        groups = group_parameters(policy) if config.kind == "muon" else plain
-        parameters = [*groups.adam, *groups.muon]  # Muon's come last, so that Adam's are one stretch
+        all_adam = ParameterGroups(list(policy.parameters()), [])
+        groups = group_parameters(policy) if config.kind == "muon" else all_adam
+        parameters = [*groups.adam, *groups.muon]  # Muon's come last, so that Adam's are contiguous
         self.config = config
         self.flat = torch.cat([parameter.detach().ravel() for parameter in parameters])
         self.grad = torch.zeros_like(self.flat)
@@ -223,11 +223,11 @@ def _head_rows(policy: nn.Module) -> set[int]:
 
 def _owned_parameters(policy: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Parameter]]:
     """As `policy.parameters()`: each once, with the module that holds it and its name there."""
-    seen: set[int] = set()
+    yielded: set[int] = set()
     for module in policy.modules():
         for name, parameter in module.named_parameters(recurse=False):
-            if id(parameter) not in seen:
-                seen.add(id(parameter))
+            if id(parameter) not in yielded:
+                yielded.add(id(parameter))
                 yield module, name, parameter
 
 

@@ -1,4 +1,4 @@
-"""The numbers of PPO. Defaults are CleanRL's for CartPole, so that curves can be laid over each other."""
+"""Settings of PPO. Defaults are CleanRL's for CartPole, so that curves can be laid over each other."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from palaestra.config.schedule import Schedule, constant, linear
 
 
 class PpoConfig(Frozen):
-    env_count: int = Field(
-        default=4, ge=1, description="players side by side, per process: environments, or agents of worlds with several"
-    )
-    horizon: int = Field(default=128, ge=1, description="steps of each player per iteration")
+    env_count: int = Field(default=4, ge=1, description="environments per process (agents, if they have several)")
+    horizon: int = Field(default=128, ge=1, description="steps of each environment (or agent) per iteration")
     minibatch_size: int = Field(
         default=128, ge=1, description="samples per gradient step; must divide env_count x horizon"
     )
@@ -36,11 +34,11 @@ class PpoConfig(Frozen):
     max_grad_norm: float = Field(default=0.5, gt=0, description="gradients are scaled down to this norm")
     normalize_advantages: bool = Field(default=True, description="mean 0 and deviation 1 within a minibatch")
     target_kl: float | None = Field(default=None, gt=0, description="stop the epochs early beyond this divergence")
-    optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="how weights are moved")
-    regularize: RegularizeConfig = Field(default=RegularizeConfig(), description="what holds weights back")
+    optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="the optimiser")
+    regularize: RegularizeConfig = Field(default=RegularizeConfig(), description="regularisation of the weights")
     vtrace: VtraceConfig = Field(default=VtraceConfig(), description="off-policy correction between epochs")
-    prioritized: PrioritizedConfig = Field(default=PrioritizedConfig(), description="surprising segments more often")
-    kickstart: KickstartConfig = Field(default=KickstartConfig(), description="learn from a teacher, too")
+    prioritized: PrioritizedConfig = Field(default=PrioritizedConfig(), description="large advantages more often")
+    kickstart: KickstartConfig = Field(default=KickstartConfig(), description="train on a teacher, too")
     gradient_statistics: bool = Field(default=False, description="per-layer gradient norms among the metrics")
 
     @property

@@ -1,4 +1,4 @@
-"""What PPO can do beyond the plain algorithm; all off by default. See training/vtrace, priorities and kickstart."""
+"""Options of PPO that are off by default; see palaestra.algorithms.advantages and palaestra.algorithms.ppo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class VtraceConfig(Frozen):
         default=False,
         description="before every epoch, correct advantages for how far the policy has moved since it acted",
     )
-    rho_clip: float = Field(default=1.0, gt=0, description="largest weight of one step's surprise")
+    rho_clip: float = Field(default=1.0, gt=0, description="largest weight of one step's TD error")
     c_clip: float = Field(default=1.0, gt=0, description="largest weight with which later steps reach back")
 
 

@@ -1,4 +1,4 @@
-"""The buffers that a rollout is written into, made once and used for every iteration."""
+"""The arrays that a rollout is written into, allocated once and used for every iteration."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ else:
 
 LARGEST = float(np.finfo(np.float32).max)
 ENV_HINT = (
-    "It comes from the environment, not from learning: look at its step and reset, or let palaestra.testing.check_env "
-    "play it."
+    "It comes from the environment, not from training: check its step and reset, or run palaestra.testing.check_env on "
+    "it."
 )
 
 
 class RolloutBuffer:
-    """Row 0 is what to act on next; environments write row t + 1 while the policy reads row t.
+    """Row 0 is the observation to act on next; environments write row t + 1 while the policy reads row t.
 
     Rows and their tensors are made once as views of one block, because indexing a tensor at every step costs as much
-    as a small layer of a network. For a network on CUDA the blocks are pinned, so that copies need not be waited for.
+    as a small layer of a network. For a network on CUDA the blocks are pinned, so that copies are asynchronous.
     """
 
     def __init__(self, space: SpaceSpec, horizon: int, env_count: int, device: torch.device | None = None) -> None:
@@ -66,7 +66,7 @@ class RolloutBuffer:
 
     @cached_property
     def inputs(self) -> list[Observation]:
-        """Each [1, B, …]. The native engine never asks, so that it need not have torch."""
+        """Each [1, B, …]. The native engine does not use them, so that it does not need torch."""
         return [self._tensors(step, step + 1) for step in range(self.horizon + 1)]
 
     @cached_property
@@ -80,12 +80,12 @@ class RolloutBuffer:
         return self._tensors(0, self.horizon)
 
     def rewind(self) -> None:
-        """Make the last row the first, so that playing goes on where it stopped."""
+        """Copy the last row to the first, so that the next rollout continues from there."""
         for first, last in self._ends:
             np.copyto(first, last)
 
     def refuse_non_finite(self) -> None:
-        """One look per iteration at all that the environments gave: first what was seen, for actions follow from it."""
+        """One check per iteration. Observations come first, because actions and rewards follow from them."""
         for name, block in self.blocks.items():
             if block.dtype == np.float32 and not _is_finite(block):
                 label = f"observation '{name}'" if name else "observation"
@@ -124,7 +124,7 @@ def stack_observations(space: SpaceSpec, observations: list[Any]) -> Observation
 
 
 def refuse_non_finite_ends(stacked: np.ndarray, env_indices: Sequence[int]) -> None:
-    """Last observations [K, …] of episodes that a time limit cut: they are kept apart and judged."""
+    """Last observations [K, …] of episodes that a time limit cut: they are stored separately and valued."""
     if _is_finite(stacked):
         return
     row, *component = np.argwhere(~np.isfinite(stacked))[0].tolist()
@@ -135,10 +135,10 @@ def refuse_non_finite_ends(stacked: np.ndarray, env_indices: Sequence[int]) -> N
 
 
 def _is_finite(block: np.ndarray) -> bool:
-    """A sum is finite only where everything is, and quicker than asking each; where it overflows, each is asked."""
+    """A sum is finite only if everything is, and faster than checking each; if it overflows, each is checked."""
     with np.errstate(over="ignore", invalid="ignore"):
-        is_surely = isfinite(np.add.reduce(block, axis=None))
-    return is_surely or bool(np.isfinite(block).all())
+        sum_is_finite = isfinite(np.add.reduce(block, axis=None))
+    return sum_is_finite or bool(np.isfinite(block).all())
 
 
 def _block(shape: tuple[int, ...], dtype: np.dtype[Any], device: torch.device | None) -> np.ndarray:
@@ -161,7 +161,7 @@ def _shape(space: SpaceSpec) -> tuple[int, ...]:
 
 
 def _where(array: np.ndarray) -> str:
-    """And what the first number in [T, B, …] is that is not finite."""
+    """Where the first number in [T, B, …] is that is not finite, and what it is."""
     step, env_index, *component = np.argwhere(~np.isfinite(array))[0].tolist()
     part = f", component {component if len(component) > 1 else component[0]}" if component else ""
     what = _what(array[step, env_index, *component])

@@ -2,7 +2,7 @@
 
 Torch's fused kernel knows no resets, and its packed form runs one small kernel after another and sums the gradient of
 the weights at every step. Here what does not hang on the step before is done for all steps at once: the input's
-products before the loop, the slopes of the gates and the weights' gradient as one product each.
+products before the loop, the gradients of the gates and the weights' gradient as one product each.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ class _LstmSequence(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, output_slopes: Tensor, cell_slope: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, output_grads: Tensor, cell_gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
         gates, before, cell_before, squashed, weight, keep = ctx.saved_tensors
         time_count, batch_count, size = before.shape
         by_cell, by_output, to_cell = _factors(gates, cell_before, squashed)
         stays = gates[:, :, size : 2 * size]
-        slopes = torch.empty_like(gates)  # with respect to the gates before their activation
-        quarters = slopes.view(time_count, batch_count, 4, size)
-        hidden_slope = torch.zeros_like(before[0])
+        gradients = torch.empty_like(gates)  # with respect to the gates before their activation
+        quarters = gradients.view(time_count, batch_count, 4, size)
+        hidden_gradient = torch.zeros_like(before[0])
         for step in reversed(range(time_count)):
-            hidden_slope = hidden_slope + output_slopes[step]
-            cell_slope = torch.addcmul(cell_slope, hidden_slope, to_cell[step])
-            torch.mul(by_cell[step], cell_slope.unsqueeze(1), out=quarters[step, :, :3])
-            torch.mul(by_output[step], hidden_slope, out=quarters[step, :, 3])
-            hidden_slope = slopes[step] @ weight
-            cell_slope = cell_slope * stays[step]
+            hidden_gradient = hidden_gradient + output_grads[step]
+            cell_gradient = torch.addcmul(cell_gradient, hidden_gradient, to_cell[step])
+            torch.mul(by_cell[step], cell_gradient.unsqueeze(1), out=quarters[step, :, :3])
+            torch.mul(by_output[step], hidden_gradient, out=quarters[step, :, 3])
+            hidden_gradient = gradients[step] @ weight
+            cell_gradient = cell_gradient * stays[step]
             if ctx.resets[step]:
-                hidden_slope, cell_slope = hidden_slope * keep[step], cell_slope * keep[step]
-        weight_slope = slopes.flatten(0, 1).t() @ before.flatten(0, 1)
-        return slopes, weight_slope, hidden_slope, cell_slope, None
+                hidden_gradient, cell_gradient = hidden_gradient * keep[step], cell_gradient * keep[step]
+        weight_gradient = gradients.flatten(0, 1).t() @ before.flatten(0, 1)
+        return gradients, weight_gradient, hidden_gradient, cell_gradient, None
 
 
 def _factors(gates: Tensor, cell_before: Tensor, squashed: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -29,7 +29,7 @@ from palaestra.training.distributed.peer_watch import describe_process, machine_
 from palaestra.training.distributed.rank_info import MEMORY, RankInfo, read_rank_info
 from palaestra.training.distributed.rendezvous import Member, Rendezvous
 from palaestra.training.distributed.shared_memory_group import SharedMemoryGroup, map_memory
-from palaestra.training.graphics import is_surely_cpu
+from palaestra.training.machine import is_surely_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
     from palaestra.config.distributed import DistributedConfig
-    from palaestra.training.distributed import process_group, torch_group
+    from palaestra.training.distributed import torch_group
 else:
     torch = lazy_import("torch")
     dist = lazy_import("torch.distributed")
-    process_group = lazy_import("palaestra.training.distributed.process_group")
     torch_group = lazy_import("palaestra.training.distributed.torch_group")
 
 EXPLAIN_SECONDS = 3.0  # for the heartbeat to tell why a collective failed
@@ -190,13 +189,13 @@ def _choose_endpoint(chosen: Endpoint | None, own: Member, members: list[Member]
 
 def _open(
     rank_info: RankInfo, settings: Settings, rendezvous: Rendezvous, endpoint: Endpoint, heartbeat: Heartbeat
-) -> process_group.ProcessGroupConnections:
+) -> torch_group.ProcessGroupConnections:
     if "nccl" in settings.backend:
         choose_backend("nccl")  # refused where this machine has no CUDA
         torch.cuda.set_device(rank_info.local_rank)
     timeout = timedelta(seconds=settings.timeout_seconds)
     try:
-        return process_group.open_process_group(
+        return torch_group.open_process_group(
             settings.backend, rendezvous.store, rank_info.rank, rank_info.world_size, timeout, endpoint
         )
     except RuntimeError as error:

@@ -16,8 +16,7 @@ from palaestra.training.engines.native_envs import exact_native_envs
 from palaestra.training.engines.native_ppo import NativePpo
 from palaestra.training.engines.network_plan import Unsupported
 from palaestra.training.engines.numpy_network import build_numpy_network
-from palaestra.training.freed_memory import keep_freed_memory
-from palaestra.training.graphics import is_surely_cpu
+from palaestra.training.machine import is_surely_cpu, keep_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
