@@ -64,7 +64,7 @@ CAUGHT_BY = {
         "algorithms/test_rollout.py::test_a_truncated_episode_bootstraps_from_its_own_last_observation_not_the_next_episodes",
     ],
     3: [
-        "envs/test_vector.py::test_a_time_limit_is_no_end_unless_the_episode_ended_as_well",
+        "envs/vector/test_in_process.py::test_a_time_limit_is_no_end_unless_the_episode_ended_as_well",
         "envs/test_make.py::test_a_time_limit_truncates_and_does_not_terminate",
         "learns/test_tiny.py::test_a_time_limit_does_not_lower_the_value_of_what_goes_on",
     ],
@@ -141,7 +141,7 @@ CAUGHT_BY = {
         "envs/test_make.py::test_two_environments_of_one_config_share_nothing",
         "envs/test_tasks.py::test_a_tasks_settings_are_its_own",
         "evaluation/test_suites.py::test_the_saved_settings_are_not_touched",
-        "evaluation/test_local.py::test_two_evaluations_with_other_settings_are_two_environments",
+        "evaluation/test_session.py::test_two_evaluations_with_other_settings_are_two_environments",
         "evaluation/test_suites.py::test_simulations_that_become_equal_over_this_environment_are_refused",
     ],
     26: [

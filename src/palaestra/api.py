@@ -1,6 +1,6 @@
-"""Everything the command line does, as functions: `palaestra.train("cartpole", total_steps=100_000)`.
+"""The commands as functions: `palaestra.train("cartpole", total_steps=100_000)`.
 
-torch is imported by the function that needs it, after everything asked is known to be right.
+Each function imports torch only after its arguments have been checked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def train(
     runs_root: Path | None = None,
     **settings: Any,
 ) -> TrainOutcome:
-    """Train, or continue the run called `run`; `ppo={"gamma": 0.9}` and `**{"ppo.gamma": 0.9}` mean the same."""
+    """Trains, or continues the run named `run`; `ppo={"gamma": 0.9}` and `**{"ppo.gamma": 0.9}` mean the same."""
     from palaestra.runner.job import launcher_of
     from palaestra.runner.launcher import refusals_posted
 
@@ -80,7 +80,7 @@ def prepare_job(
     submitted_by: str = "",
     command: str = "",
 ) -> TrainingJob:
-    """Checks what is asked for. With `nproc` > 1 that many processes train together, where `executor` places them."""
+    """Resolves and checks a training. With `nproc` > 1 `executor` starts that many processes, which train together."""
     from palaestra.runner.job import TrainingJob
     from palaestra.training.distributed.rank_info import is_follower
 
@@ -111,7 +111,7 @@ def _prepare(
     *,
     must_exist: bool,
 ) -> tuple[RunRequest, TrainConfig]:
-    """What was asked for and what will be run; of a run that `must_exist`, its own settings are the base."""
+    """The request and its resolved configuration; for a run that `must_exist`, based on the run's own settings."""
     if must_exist and not recipe:
         return prepare_continuation(root, run or "latest", overrides, submitted_by=submitted_by, command=command)
     name = read_record(RunStore(root).resolve(run or "latest")).name if must_exist else run
@@ -127,26 +127,26 @@ def sweep(
     executor: str = LOCAL,
     runs_root: Path | None = None,
     settings: Mapping[str, Any] | None = None,
-    **asked: Any,
+    **options: Any,
 ) -> SweepOutcome:
-    """Try values side by side: `sweep("cartpole", parameters={"ppo.gamma": [0.98, 0.99]}, trials=…, metric="return")`.
+    """Trains with many settings: `sweep("cartpole", parameters={"ppo.gamma": [0.98, 0.99]}, metric="return")`.
 
-    `parameters` are lists or ranges as text (`"1e-4..1e-2:log"`), `settings` the same in all trials; `asked` are the
-    other words of `palaestra sweep`. The same call again goes on with what is not finished.
+    `parameters` are lists or ranges as text (`"1e-4..1e-2:log"`), `settings` are the same in all trials, `options` are
+    the other options of `palaestra sweep`, such as `trials`. The same call again continues what is not finished.
     """
     from palaestra.config.sweep import SweepConfig
     from palaestra.sweeps.plan import plan_sweep
     from palaestra.sweeps.search import run_sweep
 
-    words = {"name": name, "recipe": recipe, "parameters": dict(parameters), "settings": dict(settings or {}), **asked}
-    plan = plan_sweep(resolve_config(SweepConfig, None, words))
+    given = {"name": name, "recipe": recipe, "parameters": dict(parameters), "settings": dict(settings or {})}
+    plan = plan_sweep(resolve_config(SweepConfig, None, {**given, **options}))
     return run_sweep(plan, runs_root if runs_root is not None else default_runs_root(), slots=slots, executor=executor)
 
 
 def prepare_continuation(
     root: Path, run: str, overrides: Mapping[str, Any], *, submitted_by: str = "", command: str = ""
 ) -> tuple[RunRequest, TrainConfig]:
-    """A run that exists, with its own settings as the base."""
+    """The request and configuration that continue an existing run, based on its own settings."""
     directory = RunStore(root).resolve(run)
     record = read_record(directory)
     try:
@@ -222,13 +222,13 @@ def request_policy_eval(
     common = EvaluationOptions(
         episodes=episodes, seed=seed, deterministic=deterministic, max_steps=max_steps, submitted_by="request-eval"
     )
-    asked = [replace(common, suite=suite) for suite in suites] or [common]
+    options = [replace(common, suite=suite) for suite in suites] or [common]
     root = runs_root if runs_root is not None else default_runs_root()
-    orders = make_jobs(targets, root, asked, again=again)
+    jobs = make_jobs(targets, root, options, again=again)
     if dry_run:
-        return orders
-    answered = {order.number: order for order in request_evaluations(orders, {"address": address} if address else {})}
-    return [answered.get(order.number, order) for order in orders]
+        return jobs
+    done = {job.number: job for job in request_evaluations(jobs, {"address": address} if address else {})}
+    return [done.get(job.number, job) for job in jobs]
 
 
 def analyze(
@@ -267,7 +267,7 @@ def film(
     runs_root: Path | None = None,
     **settings: Any,
 ) -> EpisodeVideo:
-    """Episodes as an MP4, `grid` of them side by side; without `out` it lies among the videos of the run."""
+    """Records episodes as an MP4, `grid` of them side by side; by default among the videos of the run."""
     from palaestra.evaluation.episode_video import VideoOptions, make_video
 
     options = VideoOptions(episodes, grid, seed, deterministic, frame_rate, out, nest(settings))

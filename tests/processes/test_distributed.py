@@ -240,11 +240,11 @@ def test_another_number_of_ranks_is_refused_with_both_numbers(server, together, 
     more = f"total_steps={2 * EPOCHS * BATCH}"
     alone = server(*words("uninterrupted", more, "--override", "total_steps"))
     assert alone.code == 2
-    assert "was trained by 2 processes; not to be continued by 1 process" in alone.err
+    assert "was trained by 2 processes; 1 process cannot continue it" in alone.err
     assert "--nproc 2" in alone.err
     three = together(*words("uninterrupted", more, "--override", "total_steps"), count=3)
     assert end_of(three)[0] == 2
-    assert "was trained by 2 processes; not to be continued by 3 processes" in three[0].err.read_text()
+    assert "was trained by 2 processes; 3 processes cannot continue it" in three[0].err.read_text()
     assert read_record(uninterrupted).state is RunState.FINISHED
 
 

@@ -20,7 +20,7 @@ import gc, json, os, signal, sys
 from palaestra.runner import loop, saving, session
 
 os.fsync = lambda descriptor: None  # not of the disk
-loop.USUAL_SAVE_SECONDS, loop.USUAL_SAVE_INTERVAL, session.STATUS_SECONDS = 0.0, 1, 0.0
+loop.DEFAULT_SAVE_SECONDS, loop.DEFAULT_SAVE_INTERVAL, session.STATUS_SECONDS = 0.0, 1, 0.0
 tell, blocks = saving.Saver._tell, {{}}
 
 def counted(self, *saved):

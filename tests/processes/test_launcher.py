@@ -168,8 +168,8 @@ def test_a_rank_that_is_stopped_ends_the_run_within_the_limit(launch, palaestra)
     launched.ranks()[1].suspend()
     code, printed = launched.end()
     assert code == 1
-    assert printed.startswith("palaestra: Rank 1 fell silent and was ended.")
-    assert read_record(palaestra.run("stopped")).failure.startswith("Rank 1 fell silent and was ended.")
+    assert printed.startswith("palaestra: Rank 1 stopped responding and was killed.")
+    assert read_record(palaestra.run("stopped")).failure.startswith("Rank 1 stopped responding and was killed.")
 
 
 @pytest.mark.fault("D1")

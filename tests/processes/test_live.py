@@ -157,7 +157,7 @@ def can_mount():
     ("size", "said"),
     [
         pytest.param("4k", "its lane could not be made", marks=pytest.mark.full),
-        ("64k", "The live view is off from here on"),
+        ("64k", "The live view is off from now on"),
     ],
     ids=["for the lane", "for a picture"],
 )

@@ -39,7 +39,7 @@ def test_a_name_nobody_has_is_a_new_run(find):
 
 
 def test_a_name_nobody_has_cannot_be_resumed(find):
-    with pytest.raises(NotFound, match="no run called 'small'"):
+    with pytest.raises(NotFound, match="No run named 'small'"):
         find(must_exist=True)
 
 

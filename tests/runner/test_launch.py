@@ -61,12 +61,12 @@ def test_a_killed_rank_is_named_with_its_signal():
 
 def test_a_rank_that_left_without_a_word_is_named_with_its_code():
     cause = first_cause([PaperRank(0, 1), PaperRank(1, 7)], [FOLLOWED, None], [])
-    assert cause.message == "Rank 1 ended with exit code 7 and without a word."
+    assert cause.message == "Rank 1 ended with exit code 7 and reported nothing."
 
 
 def test_an_end_without_a_word_is_a_failure_also_with_the_code_of_a_success():
     cause = first_cause([PaperRank(0, 1), PaperRank(1, 0)], [FOLLOWED, None], [])
-    assert cause.message == "Rank 1 ended with exit code 0 and without a word."
+    assert cause.message == "Rank 1 ended with exit code 0 and reported nothing."
 
 
 def test_a_rank_that_we_had_to_end_is_the_one_that_fell_silent():
@@ -74,7 +74,7 @@ def test_a_rank_that_we_had_to_end_is_the_one_that_fell_silent():
     cause = first_cause([PaperRank(0, 1), PaperRank(1, -9, was_killed=True)], [timed_out, None], [])
     assert (cause.rank, cause.message) == (
         1,
-        "Rank 1 fell silent and was ended. Another rank did not answer within 4 s.",
+        "Rank 1 stopped responding and was killed. Another rank did not answer within 4 s.",
     )
 
 
@@ -137,7 +137,7 @@ def test_under_torchrun_no_ranks_are_started(monkeypatch):
     place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
     for name, value in place.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="--nproc 2 was asked for, but RANK=0"):
+    with pytest.raises(UsageError, match="Invalid --nproc 2: RANK=0"):
         launch(None, 2)
 
 

@@ -52,8 +52,8 @@ def test_without_an_interval_only_the_end_is_saved(make_bench, small_config, loo
     assert saved_epochs(bench) == [4]
 
 
-def test_who_asks_for_no_interval_gets_at_most_one_checkpoint_a_second(make_bench, small_config, loop_of, monkeypatch):
-    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
+def test_default_saves_are_at_most_one_a_second(make_bench, small_config, loop_of, monkeypatch):
+    monkeypatch.setattr(loop_module, "DEFAULT_SAVE_INTERVAL", 1)
     bench = make_bench(small_config(total_steps=32 * 8, checkpoints={}))
     write = bench.metrics_logger.write
 
@@ -67,35 +67,35 @@ def test_who_asks_for_no_interval_gets_at_most_one_checkpoint_a_second(make_benc
 
 
 @pytest.fixture
-def told_meanwhile(monkeypatch):
+def waits_of_saves(monkeypatch):
     """Of every save whether training went on meanwhile."""
-    told, save = [], Saver.save
+    reported, save = [], Saver.save
 
-    def tell(self, state, *, meanwhile=False):
-        told.append(meanwhile)
+    def record(self, state, *, meanwhile=False):
+        reported.append(meanwhile)
         return save(self, state, meanwhile=meanwhile)
 
-    monkeypatch.setattr(Saver, "save", tell)
-    return told
+    monkeypatch.setattr(Saver, "save", record)
+    return reported
 
 
 @pytest.mark.parametrize(
     ("asked", "quick_seconds", "meanwhile"), [(None, 1e9, True), (None, 0.0, False), (1, 1e9, False)]
 )
-def test_nobody_waits_for_a_save_that_nobody_asked_for_while_iterations_are_quick(
-    make_bench, small_config, loop_of, monkeypatch, told_meanwhile, asked, quick_seconds, meanwhile
+def test_default_saves_are_not_waited_for_while_iterations_are_quick(
+    make_bench, small_config, loop_of, monkeypatch, waits_of_saves, asked, quick_seconds, meanwhile
 ):
-    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
-    monkeypatch.setattr(loop_module, "USUAL_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(loop_module, "DEFAULT_SAVE_INTERVAL", 1)
+    monkeypatch.setattr(loop_module, "DEFAULT_SAVE_SECONDS", 0.0)
     monkeypatch.setattr(loop_module, "QUICK_SECONDS", quick_seconds)
     bench = make_bench(small_config(checkpoints={"save_interval": asked}))
     loop_of(bench).run()
-    assert told_meanwhile == [meanwhile] * 4
+    assert waits_of_saves == [meanwhile] * 4
     assert saved_epochs(bench) == [1, 2, 3, 4]
 
 
-def test_a_save_under_way_is_told_also_when_training_fails(make_bench, small_config, loop_of, monkeypatch):
-    monkeypatch.setattr(loop_module, "USUAL_SAVE_INTERVAL", 1)
+def test_a_save_in_progress_is_recorded_also_when_training_fails(make_bench, small_config, loop_of, monkeypatch):
+    monkeypatch.setattr(loop_module, "DEFAULT_SAVE_INTERVAL", 1)
     monkeypatch.setattr(loop_module, "QUICK_SECONDS", 1e9)
     env = {"id": "PoisonedForTests-v0", "kwargs": {"at": 20}}  # in the second iteration
     bench = make_bench(small_config(env=env, checkpoints={}))
@@ -104,12 +104,10 @@ def test_a_save_under_way_is_told_also_when_training_fails(make_bench, small_con
     assert (saved_epochs(bench), bench.saver.saved_epoch) == ([1], 1)
 
 
-def test_reports_that_come_quickly_are_told_in_a_row_each_with_its_own_moment(
-    make_bench, small_config, loop_of, monkeypatch
-):
+def test_quick_reports_are_passed_on_together_each_with_its_own_time(make_bench, small_config, loop_of, monkeypatch):
     bench = make_bench(small_config(total_steps=32 * 5, checkpoints={"save_interval": 0}))
     beats, beat = [], bench.session.beat
-    monkeypatch.setattr(bench.session, "beat", lambda *told: (beats.append(told[0]), beat(*told)))
+    monkeypatch.setattr(bench.session, "beat", lambda *reported: (beats.append(reported[0]), beat(*reported)))
     loop = loop_of(bench)
     take = loop._handle
 
@@ -126,13 +124,13 @@ def test_reports_that_come_quickly_are_told_in_a_row_each_with_its_own_moment(
     assert moments == pytest.approx([REPORT_SECONDS * 0.4 * number for number in range(1, 6)], abs=1e-5)
 
 
-def test_what_was_not_told_yet_is_told_before_a_checkpoint(make_bench, small_config, loop_of):
+def test_pending_reports_are_passed_on_before_a_checkpoint(make_bench, small_config, loop_of):
     bench = make_bench(small_config(checkpoints={"save_interval": 4}))
     loop_of(bench).run()
     assert bench.metrics_logger.calls == ["write 32", "write 64", "write 96", "write 128", "flush", "checkpoint 4"]
 
 
-def test_what_was_not_told_yet_is_told_when_training_fails(make_bench, small_config, loop_of):
+def test_pending_reports_are_passed_on_when_training_fails(make_bench, small_config, loop_of):
     env = {"id": "PoisonedForTests-v0", "kwargs": {"at": 40}}  # in the third iteration
     bench = make_bench(small_config(env=env, checkpoints={"save_interval": 0}))
     with pytest.raises(NonFinite):
@@ -200,7 +198,7 @@ def test_training_goes_on_over_failed_saves_and_tries_again_between_intervals(
 
 
 def _ticking(clock):
-    """Each look at it is a retry's wait later, so that a failed save is due again at once."""
+    """Each update at it is a retry's wait later, so that a failed save is due again at once."""
 
     def monotonic():
         clock.seconds += RETRY_SECONDS
@@ -291,7 +289,7 @@ def test_a_result_that_comes_late_lands_at_its_own_step(make_bench, small_config
 
 
 def test_heartbeats_continue_while_the_last_evaluations_are_awaited(make_bench, small_config, loop_of, monkeypatch):
-    """Trap 15: every look takes eleven seconds here, and the journal hears of each."""
+    """Trap 15: every update takes eleven seconds here, and the journal hears of each."""
     bench = make_bench(small_config(evaluate_interval=4))
     evaluator = SlowEvaluator(delay=4)
     monkeypatch.setattr(evaluator, "wait", lambda seconds: setattr(bench.clock, "seconds", bench.clock.seconds + 11.0))
@@ -315,7 +313,7 @@ def test_a_stop_while_the_last_evaluation_is_awaited_leaves_the_run_complete(
     evaluator, stop = SlowEvaluator(delay=10**9), StopRequest()
     monkeypatch.setattr(evaluator, "wait", lambda seconds: stop.handle(signal.SIGINT, None))
     assert loop_of(bench, stop, [evaluator]).run() is True
-    assert "1 evaluations were given up" in caplog.text
+    assert "1 evaluations were abandoned" in caplog.text
 
 
 def test_a_checkpoint_that_could_not_be_saved_is_not_evaluated(make_bench, small_config, loop_of, monkeypatch):
@@ -371,7 +369,7 @@ def test_time_beyond_playing_and_learning_is_counted_as_other(bench, loop_of, mo
     assert all(990.0 < other <= 1000.0 for other in others[1:])  # less what playing and learning really took
 
 
-def test_with_a_curriculum_every_sample_tells_tasks_and_their_rate(make_bench, small_config, loop_of):
+def test_with_a_curriculum_every_sample_has_tasks_and_their_rate(make_bench, small_config, loop_of):
     tasks = {"plain": {}, "sutton": {"kwargs": {"sutton_barto_reward": True}}}
     bench = make_bench(small_config(curriculum={"tasks": tasks}))
     loop_of(bench).run()
@@ -388,43 +386,43 @@ def test_without_a_curriculum_there_are_no_tasks(bench, loop_of):
     assert not any("task" in name for name in names)
 
 
-def told(rows):
+def reported(rows):
     watch = StragglerWatch()
-    return [found for found in map(watch.look, rows) if found is not None]
+    return [found for found in map(watch.update, rows) if found is not None]
 
 
 @pytest.mark.parametrize("slow", [0, 1, 2])
-def test_who_takes_twice_as_long_for_a_whole_window_is_told_once(slow):
+def test_a_rank_twice_as_slow_for_a_whole_window_is_reported_once(slow):
     row = tuple(0.5 if rank == slow else 0.1 for rank in range(3))
-    assert told([row] * (WINDOW - 1)) == []
-    assert told([row] * 5 * WINDOW) == [Straggler(slow, 0.5, 0.1)]
+    assert reported([row] * (WINDOW - 1)) == []
+    assert reported([row] * 5 * WINDOW) == [Straggler(slow, 0.5, 0.1)]
 
 
-def test_two_stragglers_one_after_the_other_are_both_told():
-    assert [one.rank for one in told([(0.5, 0.1)] * WINDOW + [(0.1, 0.5)] * WINDOW)] == [0, 1]
+def test_two_stragglers_one_after_the_other_are_both_reported():
+    assert [one.rank for one in reported([(0.5, 0.1)] * WINDOW + [(0.1, 0.5)] * WINDOW)] == [0, 1]
 
 
 def test_a_few_slow_iterations_make_no_straggler():
     rows = [(9.0, 0.1)] * (WINDOW // 2 - 1) + [(0.1, 0.1)] * (WINDOW // 2 + 1)
-    assert told(rows * 3) == []
+    assert reported(rows * 3) == []
 
 
 @pytest.mark.parametrize("row", [(0.2, 0.1), (0.19, 0.1), (0.06, 0.01), (0.1, 0.1), (5.0,), ()])
-def test_alike_ranks_tiny_differences_and_a_lonely_process_are_left_in_peace(row):
-    assert told([row] * 3 * WINDOW) == []
+def test_similar_ranks_tiny_differences_and_a_single_process_are_not_reported(row):
+    assert reported([row] * 3 * WINDOW) == []
 
 
-def test_just_beyond_the_bounds_a_rank_is_told():
-    assert told([(0.2001, 0.1)] * WINDOW) == [Straggler(0, 0.2001, 0.1)]
-    assert told([(0.0701, 0.02)] * WINDOW) == [Straggler(0, 0.0701, 0.02)]
+def test_just_beyond_the_bounds_a_rank_is_reported():
+    assert reported([(0.2001, 0.1)] * WINDOW) == [Straggler(0, 0.2001, 0.1)]
+    assert reported([(0.0701, 0.02)] * WINDOW) == [Straggler(0, 0.0701, 0.02)]
 
 
-def test_the_others_are_judged_by_their_middle():
+def test_a_rank_is_compared_with_the_median_of_the_others():
     """One idle rank does not make a straggler of a normal one."""
-    assert told([(0.3, 0.29, 0.01)] * WINDOW) == []
+    assert reported([(0.3, 0.29, 0.01)] * WINDOW) == []
 
 
-def test_a_straggler_is_told_with_both_numbers_and_what_to_look_at():
+def test_the_warning_names_both_times_and_what_to_check():
     text = str(Straggler(3, 0.5, 0.123))
     assert "Rank 3 is slow" in text
     assert "0.50 s" in text

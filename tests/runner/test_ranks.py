@@ -9,7 +9,7 @@ import pytest
 
 from palaestra.core.child_process import STANDARD_ERROR
 from palaestra.runner.launcher import REPORT_VARIABLE
-from palaestra.runner.ranks import Rank, Seat, forwarded_signals, started
+from palaestra.runner.ranks import Rank, RankSpec, forwarded_signals, started_ranks
 
 ECHO = f"""
 import json, os, sys
@@ -49,7 +49,7 @@ def rank_program(monkeypatch):
 
 def test_every_rank_gets_its_number_and_the_job_and_can_report(rank_program):
     rank_program(ECHO)
-    with started(PaperJob(), 2) as ranks:
+    with started_ranks(PaperJob(), 2) as ranks:
         for rank in ranks:
             assert rank.process.wait() == 0
         exit_reports = [rank.exit_report() for rank in ranks]
@@ -58,14 +58,14 @@ def test_every_rank_gets_its_number_and_the_job_and_can_report(rank_program):
 
 def test_a_rank_that_reports_nothing_has_no_report(rank_program):
     rank_program("pass")
-    with started(PaperJob(), 1) as (rank,):
+    with started_ranks(PaperJob(), 1) as (rank,):
         rank.process.wait()
         assert rank.exit_report() is None
 
 
 def test_no_rank_outlives_the_block(rank_program):
     rank_program("import time; time.sleep(600)")
-    with pytest.raises(ZeroDivisionError), started(PaperJob(), 2) as ranks:
+    with pytest.raises(ZeroDivisionError), started_ranks(PaperJob(), 2) as ranks:
         raise ZeroDivisionError
     assert [rank.process.returncode for rank in ranks] == [-signal.SIGKILL] * 2
     assert all(rank.was_killed for rank in ranks)
@@ -73,7 +73,7 @@ def test_no_rank_outlives_the_block(rank_program):
 
 def test_a_signal_goes_to_every_rank_once(rank_program, capfd):
     rank_program(WAIT)
-    with started(PaperJob(), 2) as ranks, forwarded_signals(ranks) as came:
+    with started_ranks(PaperJob(), 2) as ranks, forwarded_signals(ranks) as came:
         said = ""
         while said.count("ready") < 2:
             said += capfd.readouterr().out
@@ -87,7 +87,7 @@ def test_a_rank_elsewhere_meets_the_others_where_its_seat_says_and_prints_where_
     rank_program("import os; print(*(os.environ[name] for name in ('RANK', 'LOCAL_RANK', 'MASTER_ADDR', 'EXTRA')))")
     variables = {"EXTRA": "more", "PATH": os.environ["PATH"]}
     with (tmp_path / "output").open("wb") as output:
-        rank = Rank(Seat(3, 4, 1, "10.0.0.5", 7000), None, variables, output)
+        rank = Rank(RankSpec(3, 4, 1, "10.0.0.5", 7000), None, variables, output)
         rank.give(PaperJob())
         assert rank.process.wait() == 0
     assert rank.exit_report() is None

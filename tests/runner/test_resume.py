@@ -49,7 +49,7 @@ def test_another_engine_than_the_checkpoints_is_said(make_bench, small_config):
     assert resume(bench.manager, new_training_state(small_config(engine="torch"))).why_inexact == ""
     other = new_training_state(small_config(engine="torch"))
     other.algorithm.__class__ = Other
-    assert resume(bench.manager, other).why_inexact == "It was learned with engine=torch and goes on with other."
+    assert resume(bench.manager, other).why_inexact == "It was trained with engine=torch and continues with other."
 
 
 class Other(TorchPpo):

@@ -234,7 +234,7 @@ def test_what_cannot_be_made_leaves_nothing_behind(run, tmp_path):
         run(env={"id": "CartPole-v9"})
     with pytest.raises(UsageError, match="hiden"):
         run(policy={"graph": "mlp", "settings": {"hiden": [4]}})
-    with pytest.raises(NotFound, match="no run called 'small' to resume"):
+    with pytest.raises(NotFound, match="No run named 'small' to resume"):
         run(resume_only=True)
     assert not (tmp_path / "runs").exists()
 

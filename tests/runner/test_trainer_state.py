@@ -34,7 +34,7 @@ def test_the_leader_gets_what_the_others_have_to_themselves(bench, follower, two
 def test_ranks_with_other_weights_are_not_saved(bench, follower, two_ranks):
     next(bench.state.algorithm.policy().parameters()).data[0] += 1
     bench.state.group = two_ranks(others=(follower.group.given,))
-    with pytest.raises(RunFailed, match="After update 0 rank 1 has other weights than rank 0"):
+    with pytest.raises(RunFailed, match="After update 0 rank 1 has different weights than rank 0"):
         gather_captures(bench.state)
 
 
@@ -48,9 +48,9 @@ def test_each_rank_goes_on_from_what_is_its_own(two_ranks):
 @pytest.mark.parametrize(
     ("others", "rank_count", "message"),
     [
-        ([{}, {}], 2, "trained by 3 processes; not to be continued by 2 processes.*--nproc 3"),
-        ([{}], 1, "trained by 2 processes; not to be continued by 1 process.*--nproc 2"),
-        ([], 2, "trained by 1 process; not to be continued by 2 processes.*one process"),
+        ([{}, {}], 2, "trained by 3 processes; 2 processes cannot continue it.*--nproc 3"),
+        ([{}], 1, "trained by 2 processes; 1 process cannot continue it.*--nproc 2"),
+        ([], 2, "trained by 1 process; 2 processes cannot continue it.*one process"),
     ],
 )
 def test_another_number_of_ranks_is_refused_with_both_numbers(two_ranks, others, rank_count, message):

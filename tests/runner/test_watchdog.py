@@ -69,8 +69,8 @@ def test_a_step_that_takes_longer_than_allowed_is_given_up_with_its_position_and
     )
     assert "env.step_timeout" in failure.hint
     assert "in work" in failure.user_traceback
-    assert "vector.py" not in failure.user_traceback
-    assert "vector.py" in stack
+    assert "in_process.py" not in failure.user_traceback
+    assert "in_process.py" in stack
 
 
 def test_shorter_steps_are_never_added_up(clock):

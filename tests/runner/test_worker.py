@@ -4,7 +4,7 @@ from palaestra.config.resolve import build_request
 from palaestra.core.errors import UsageError
 from palaestra.core.run import RunRequest, RunState
 from palaestra.policies.shipped import GRAPHS
-from palaestra.runner.worker import main, stored_config, tell_refusal
+from palaestra.runner.worker import main, record_refusal, stored_config
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
 from palaestra.runs.status import moved, read_record, read_written_record, write_record
@@ -54,7 +54,7 @@ def test_a_run_that_told_of_its_failure_itself_is_not_told_of_again(tmp_path):
     directory = prepared(tmp_path)
     own = moved(read_written_record(directory), RunState.FAILED, failure="its own words")
     write_record(directory, own)
-    tell_refusal(directory, UsageError("something else"))
+    record_refusal(directory, UsageError("something else"))
     assert read_written_record(directory) == own
 
 

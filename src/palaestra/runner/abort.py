@@ -1,6 +1,6 @@
-"""Ending this process at once, from any thread, with the reason in the run's files, on stderr and at the launcher.
+"""Ends this process at once, from any thread, and records why: in the run's files, on stderr or at the launcher.
 
-For a step that cannot be interrupted and for `os._exit` in the user's code: neither lets the program go on to its end.
+For a step that cannot be interrupted, and for `os._exit` in the user's code.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ SHOW_CURSOR = "\x1b[?25h"  # the status table hides it
 
 
 class Abort:
-    """Knows whom to tell; `session` is None until there is a run, and the group is one until others have joined."""
+    """Ends the process. `session` is None until the run has begun; `group` has one rank until all have joined."""
 
     def __init__(self, group: Group = ALONE) -> None:
         self.session: RunSession | None = None
         self.group = group
         self._main_thread = threading.get_ident()
-        self._exit = os._exit  # as Python has it, whoever replaces it
+        self._exit = os._exit  # Python's own, also while `exits_reported` replaces it
 
     def fail(self, failure: RunFailed, stack: str) -> NoReturn:
-        """`stack`: whole, for the log."""
+        """`stack`: the whole stack, for the log."""
         if self.session is not None and not self.session.record.state.is_over:
             log_lines(stack)
             self.session.failed(failure, failure.exit_code)
         self._leave(failure, failure.exit_code)
 
     def end_after_loss(self, lost: PeerLost) -> NoReturn:
-        """Another rank is lost, and the thread that trains has not noticed it in time: it is in a long step."""
+        """Another rank is lost, and the training thread has not noticed in time because it is in a long step."""
         stack = traceback.format_stack(sys._current_frames().get(self._main_thread))
         self.fail(lost, "".join(stack))
 
@@ -62,7 +62,7 @@ class Abort:
         self.group.post_failure(failure.message)
         if REPORT_VARIABLE in os.environ:
             send_report(report_of(failure, is_consequence=isinstance(failure, PeerLost)))
-        else:  # else the launcher says it, once for all ranks
+        else:  # otherwise the launcher prints it, once for all ranks
             cursor = SHOW_CURSOR if sys.stderr.isatty() else ""
             trace = f"{failure.user_traceback}\n\n" if failure.user_traceback else ""
             hint = f"\n  {failure.hint}" if failure.hint else ""
@@ -71,7 +71,7 @@ class Abort:
 
 
 def explain_crashes() -> None:
-    """From now on a fault in compiled code (SIGSEGV and the like) prints on stderr where Python was."""
+    """A fault in compiled code (SIGSEGV and the like) prints the Python stack on stderr from now on."""
     if not faulthandler.is_enabled():
         with suppress(OSError, RuntimeError):  # a notebook's stderr has no descriptor
             faulthandler.enable()
@@ -79,11 +79,11 @@ def explain_crashes() -> None:
 
 @contextmanager
 def exits_reported(abort: Abort) -> Iterator[None]:
-    """In the block, `os._exit` is a failure of the run, with the place where it was called; never a success."""
+    """In the block `os._exit` is a failure of the run, with the line that called it, whatever its status."""
     exit_now, owner = os._exit, os.getpid()
 
     def report_and_exit(status: int) -> NoReturn:
-        if os.getpid() != owner:  # a fork ends as it likes
+        if os.getpid() != owner:  # a forked process may exit
             exit_now(status)
         abort.fail(*_describe_exit(status, sys._getframe(1)))
 

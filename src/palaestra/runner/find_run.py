@@ -1,4 +1,4 @@
-"""Finding or making the run that a request means, and refusing what does not fit it."""
+"""Finds the run that a request continues, and refuses changes of its configuration that were not accepted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What may differ without a word: it does not reach what is learned.
+# Keys that may differ without being accepted: they do not influence what is learned.
 HARMLESS = (
     "loggers.",
     "live.",
@@ -39,10 +39,10 @@ HARMLESS = (
 
 @dataclass(frozen=True)
 class Found:
-    """A run that exists already, and how its configuration is to change now that it goes on."""
+    """A run that exists, and how its configuration changes when it continues."""
 
     directory: RunDirectory
-    config: TrainConfig  # to go on with
+    config: TrainConfig  # to continue with
     changes: list[Difference]
     is_done: bool
 
@@ -50,20 +50,20 @@ class Found:
 def find_run(
     store: RunStore, request: RunRequest, config: TrainConfig, *, must_exist: bool, accept_changes: frozenset[str]
 ) -> Found | None:
-    """The run called `request.name`, if there is one; changes that nobody accepted by name are refused."""
+    """The run named `request.name`, or None. Changes that were not accepted by name are refused."""
     directory = store.named(request.name) if request.name else None
     if directory is None:
         if must_exist:
-            raise NotFound(f"There is no run called '{request.name}' to resume.", "'palaestra runs' lists them.")
+            raise NotFound(f"No run named '{request.name}' to resume.", "'palaestra runs' lists all runs.")
         return None
     stored = _stored(directory)
-    config = _with_its_network(_with_its_engine(config, stored), stored)
+    config = _keep_network(_keep_engine(config, stored), stored)
     differences = diff_configs(stored, config.model_dump(mode="json"))
     refused = [one for one in differences if not _is_accepted(one.key_path, accept_changes)]
     if refused:
         raise UsageError(
-            f"Run '{request.name}' was made with another configuration:\n{format_differences(refused)}\n",
-            f"Choose another name with run=NAME, or accept by name: {_flags(refused)}{_about_engines(refused)}",
+            f"Run '{request.name}' was created with a different configuration:\n{format_differences(refused)}\n",
+            f"Choose another name with run=NAME, or accept by name: {_flags(refused)}{_engine_hint(refused)}",
         )
     record = read_record(directory)
     is_done = record.state is RunState.FINISHED and record.agent_step >= config.total_steps
@@ -71,36 +71,36 @@ def find_run(
 
 
 def _stored(directory: RunDirectory) -> dict[str, Any]:
-    """As the run was made, with the defaults of keys that are newer than it; they were off when it began.
+    """The run's own configuration, with defaults for keys that are newer than the run.
 
-    Before there was a choice of engines, torch was the only one.
+    Runs from before there was a choice of engines used torch.
     """
     stored = {"engine": "torch", **read_config(directory)}
     try:
         return TrainConfig.model_validate(stored).model_dump(mode="json")
-    except ValidationError:  # a key that is gone by now: the comparison names it
+    except ValidationError:  # a key that was removed: the comparison names it
         return stored
 
 
-def _with_its_engine(config: TrainConfig, stored: dict[str, Any]) -> TrainConfig:
-    """`auto` is no wish for another engine than the run was made with."""
+def _keep_engine(config: TrainConfig, stored: dict[str, Any]) -> TrainConfig:
+    """`engine=auto` keeps the engine that the run was created with."""
     engine = stored["engine"]
-    is_settled = config.engine == "auto" and engine in ("torch", "native")
-    return config.model_copy(update={"engine": engine}) if is_settled else config
+    keeps_engine = config.engine == "auto" and engine in ("torch", "native")
+    return config.model_copy(update={"engine": engine}) if keeps_engine else config
 
 
-def _with_its_network(config: TrainConfig, stored: dict[str, Any]) -> TrainConfig:
-    """`policy.graph=auto` stands for the network that the run began with."""
+def _keep_network(config: TrainConfig, stored: dict[str, Any]) -> TrainConfig:
+    """`policy.graph=auto` keeps the network that the run was created with."""
     graph = stored.get("policy", {}).get("graph")
     if config.policy.graph != AUTO or graph not in CHOSEN_NETWORKS:
         return config
     return config.model_copy(update={"policy": config.policy.model_copy(update={"graph": graph})})
 
 
-def _about_engines(differences: list[Difference]) -> str:
+def _engine_hint(differences: list[Difference]) -> str:
     if not any(one.key_path == "engine" for one in differences):
         return ""
-    return ". Without engine= it goes on with the engine it began with, bit for bit"
+    return ". Without engine= it continues with its own engine, bit for bit"
 
 
 def _is_accepted(key: str, accepted: frozenset[str]) -> bool:

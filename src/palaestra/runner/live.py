@@ -1,4 +1,4 @@
-"""A training opens its frame buffer, and closes it with the run; where it cannot, nobody can watch the run."""
+"""The live view of a training: its frame buffer is open while the run trains. Without one the run cannot be watched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
-    """While this lasts, `state.envs` can be watched; each rank has a frame buffer of its own."""
+    """`state.envs` can be watched for the duration of the block; each rank has its own frame buffer."""
     live = state.config.live
     inner, source = state.envs, frame_source(state.envs, state.config.env)
     if not live.enabled or source is None:
@@ -45,7 +45,7 @@ def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
         session.journal.record("frames.failed", reason=reason, role=role)
 
     def report_and_warn(reason: str) -> None:
-        logger.warning("The live view is off from here on; the run goes on as before. %s.", reason)
+        logger.warning("The live view is off from now on; training continues. %s.", reason)
         report(reason)
 
     with ExitStack() as stack:
@@ -64,15 +64,15 @@ def live_view(state: TrainingState, session: RunSession) -> Iterator[None]:
 
 
 def _warn_that_frames_are_rendered_here(reason: str) -> None:
-    logger.warning("Frames are rendered by the training process, not by a process beside it: %s.", reason)
+    logger.warning("Frames are rendered by the training process instead of a process of their own: %s.", reason)
 
 
 def open_frame_buffer(
     stack: ExitStack, path: Path, slots: int, largest_side: int, report: Callable[[str], None]
 ) -> FrameWriter | None:
-    """A frame buffer that is closed with the stack; None, and the reason reported, where it cannot be made.
+    """A frame buffer that `stack` closes; None if it cannot be created, after reporting why.
 
-    Those of processes that died are removed first: one of them may have had this name.
+    Frame buffers of dead processes are removed first: one of them may have this name.
     """
     try:
         remove_dead_frame_buffers(is_alive)
@@ -83,7 +83,7 @@ def open_frame_buffer(
     except (OSError, PalaestraError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         logger.warning(
-            "This run cannot be watched, and goes on without: its frame buffer could not be made. %s.", reason
+            "This run cannot be watched: its frame buffer could not be created. %s. Training continues.", reason
         )
         report(reason)
         return None

@@ -1,4 +1,4 @@
-"""Saying it once for the whole group of processes, and saying warnings to the person too."""
+"""Logging of a training process: once per group of ranks, warnings also on stderr, tracebacks only in the file."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ traceback_logger = logging.getLogger("palaestra.traceback")
 
 
 def this_rank() -> int:
-    """Rank within a group of processes, as torchrun gives it; 0 when there is only one."""
+    """The rank that torchrun or our launcher has set; 0 for a single process."""
     return int(os.environ.get("RANK", "0"))
 
 
 def log_master(message: str, *arguments: object, level: int = logging.INFO) -> None:
-    """Log from the leader only, so that N processes do not say it N times."""
+    """Logs on rank 0 only."""
     if this_rank() == 0:
         logger.log(level, message, *arguments)
 
 
 def log_traceback(error: BaseException) -> None:
-    """Whole, with all causes; in the log only, because whoever reports it shortens it."""
+    """The whole traceback with its causes, in the log file only: error messages show a shortened one."""
     log_lines("".join(traceback.format_exception(error)))
 
 
 def log_lines(text: str) -> None:
-    """A record for each line."""
+    """One record per line."""
     for line in text.splitlines():
         traceback_logger.error("%s", line)
 
 
 @contextmanager
 def warnings_on_stderr() -> Iterator[None]:
-    """For the block's duration warnings are not only in the log file; also with --quiet, which is about the table."""
+    """Prints warnings on stderr for the duration of the block, also with --quiet."""
     handler = StderrHandler(logging.WARNING)
     logger.addHandler(handler)
     try:
@@ -51,15 +51,15 @@ def warnings_on_stderr() -> Iterator[None]:
 
 
 class StderrHandler(logging.Handler):
-    """Looks `sys.stderr` up every time: while the status table is shown, that is a proxy which prints above it."""
+    """Looks up `sys.stderr` for every record: while the status table is shown, it is a proxy that prints above it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name != traceback_logger.name and _takes_text():
+        if record.name != traceback_logger.name and _accepts_text():
             print(f"palaestra: {self.format(record)}", file=sys.stderr)
 
 
-def _takes_text() -> bool:
-    """A terminal stopped with Ctrl-S must not hold up the run; what has no descriptor never waits."""
+def _accepts_text() -> bool:
+    """Whether stderr accepts text now. A terminal stopped with Ctrl-S must not block the run."""
     try:
         return sys.__stderr__ is None or bool(select([], [sys.__stderr__], [], 0)[1])
     except (OSError, ValueError):

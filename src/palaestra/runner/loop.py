@@ -32,15 +32,15 @@ else:
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.2  # between two looks at what is still to come, at the end
-USUAL_SAVE_INTERVAL = 50  # iterations, where nobody asked for another
-USUAL_SAVE_SECONDS = 1.0  # a small network plays 50 iterations in a fraction of that
-REPORT_SECONDS = 0.05  # how far whoever listens may lag behind a training that reports hundreds of times a second
-QUICK_SECONDS = 0.25  # iterations beside which waiting for a disk counts; and a save is told when the next one ends
+POLL_SECONDS = 0.2  # between two checks for the last evaluations
+DEFAULT_SAVE_INTERVAL = 50  # iterations; the default of checkpoints.save_interval
+DEFAULT_SAVE_SECONDS = 1.0  # the least time between default saves: small networks take 50 iterations in less
+REPORT_SECONDS = 0.05  # how late loggers and status may get a report: fast trainings make hundreds a second
+QUICK_SECONDS = 0.25  # shorter iterations do not wait for a default save to reach the disk
 
 
 class PendingReport(NamedTuple):
-    """A report, and what only the moment knew in which it came."""
+    """A report that loggers and status have not got yet, and the figures of the moment in which it came."""
 
     report: IterationReport
     at: float
@@ -50,7 +50,7 @@ class PendingReport(NamedTuple):
 
 
 class TrainingLoop:
-    """Every rank runs it, so that every collective is reached by all; only the leader's session and loggers write."""
+    """Every rank runs it, so that all reach every collective; only the leader's session and loggers write."""
 
     def __init__(self, context: RunContext) -> None:
         state, clock = context.state, context.clock
@@ -71,7 +71,7 @@ class TrainingLoop:
         self._reported_at = float("-inf")
         self._saved_at = float("-inf")
         self._must_retry = 0  # a save that failed is due again
-        self._may_save = 1  # of several ranks: the leader's last save was long enough ago for one nobody asked for
+        self._may_save = 1  # with several ranks: the leader's last save was long enough ago for a default save
 
     def run(self) -> bool:
         """True when all steps were taken, False when a signal ended it early; either way the end is saved."""
@@ -108,12 +108,12 @@ class TrainingLoop:
         return True
 
     def _agree(self) -> int:
-        """The signal on which to stop, or 0. Once per iteration and at the same point of it on every rank.
+        """The signal on which to stop, or 0. Called once per iteration, at the same point on every rank.
 
-        A signal that comes while the others are waited for is this rank's wish of the next iteration.
+        A signal that arrives during the collective counts in the next iteration.
         """
         group = self._state.group
-        may_save = group.is_leader and self._is_usual_save_late()
+        may_save = group.is_leader and self._is_default_save_due()
         requests = (self._stop.signal or 0, int(self._saver.should_retry), int(may_save))
         number, self._must_retry, self._may_save = group.max_over_ranks(*requests)
         return number
@@ -144,10 +144,10 @@ class TrainingLoop:
         self._save_and_evaluate(report)
 
     def _report_pending(self) -> None:
-        """Whatever was not told yet, in a row.
+        """Passes pending reports to the loggers, the saver and the session, several at once.
 
-        Between every two calls of an engine that fills the processor's caches, the same words take longer: some 6 % of
-        a training of 2 ms an iteration.
+        One by one, between the calls of an engine that fills the processor's caches, they take longer: some 6 % of a
+        training with 2 ms per iteration.
         """
         if not self._pending:
             return
@@ -163,7 +163,7 @@ class TrainingLoop:
         self._session.beat(last.report.iteration, last.report.env_steps, last.steps_per_second, summary)
 
     def _report_straggler(self, report: IterationReport) -> None:
-        straggler = self._stragglers.look(report.rank_seconds)
+        straggler = self._stragglers.update(report.rank_seconds)
         if straggler is None:
             return
         logger.warning("%s", straggler)
@@ -177,7 +177,7 @@ class TrainingLoop:
         is_evaluated = is_due(self._config.evaluate_interval, iteration - 1, iteration)
         if not (is_evaluated or self._is_save_due(iteration) or self._must_retry):
             return
-        self._report_pending()  # what a checkpoint says of the run so far, and the metrics up to it
+        self._report_pending()  # the checkpoint holds the counts up to this iteration
         is_awaited = bool(is_evaluated or self._must_retry)
         saved = self._saver.save(self._state, meanwhile=not is_awaited and self._may_save_meanwhile(report))
         self._saved_at = self._clock.monotonic()
@@ -185,25 +185,25 @@ class TrainingLoop:
             self._evaluations.submit(saved)
 
     def _is_save_due(self, iteration: int) -> bool:
-        """What was asked for is exact. Of the others only the leader's clock knows, so that all ranks save together."""
-        asked = self._config.checkpoints.save_interval
-        if asked is not None:
-            return is_due(asked, iteration - 1, iteration)
-        may_save = self._is_usual_save_late() if self._state.group.world_size == 1 else bool(self._may_save)
-        return may_save and is_due(USUAL_SAVE_INTERVAL, iteration - 1, iteration)
+        """A configured interval is exact; default saves follow the leader's clock, so that all ranks save together."""
+        interval = self._config.checkpoints.save_interval
+        if interval is not None:
+            return is_due(interval, iteration - 1, iteration)
+        may_save = self._is_default_save_due() if self._state.group.world_size == 1 else bool(self._may_save)
+        return may_save and is_due(DEFAULT_SAVE_INTERVAL, iteration - 1, iteration)
 
-    def _is_usual_save_late(self) -> bool:
-        return self._clock.monotonic() - self._saved_at >= USUAL_SAVE_SECONDS
+    def _is_default_save_due(self) -> bool:
+        return self._clock.monotonic() - self._saved_at >= DEFAULT_SAVE_SECONDS
 
     def _may_save_meanwhile(self, report: IterationReport) -> bool:
-        """Where nobody asked for this very checkpoint, and the disk would take a good part of the time."""
-        is_usual = self._config.checkpoints.save_interval is None
-        return is_usual and report.times.rollout + report.times.learn < QUICK_SECONDS
+        """Whether training may go on while a thread writes: for default saves that would take much of the time."""
+        is_default = self._config.checkpoints.save_interval is None
+        return is_default and report.times.rollout + report.times.learn < QUICK_SECONDS
 
     def _wait_for_evaluations(self) -> None:
-        """All steps are taken and saved: now there is time for what was asked, until somebody wants to leave.
+        """Waits for submitted evaluations after the last step, until a signal.
 
-        A run that was stopped does not wait: when it goes on, it asks again.
+        A stopped run does not wait: it submits them again when it continues.
         """
         while True:
             self._evaluations.collect()
@@ -214,10 +214,10 @@ class TrainingLoop:
                 break
             self._session.alive("evaluate")
             self._evaluations.wait(POLL_SECONDS)
-        log_master("%d evaluations were given up. 'palaestra eval' makes up for them.", waiting, level=logging.WARNING)
+        log_master("%d evaluations were abandoned. Run them with 'palaestra eval'.", waiting, level=logging.WARNING)
 
     def _other_seconds(self, report: IterationReport) -> float:
-        """What an iteration took beyond playing and learning: loggers, saving, evaluating."""
+        """Seconds of an iteration beyond rollout and learning: loggers, saving, evaluating."""
         now = self._clock.monotonic()
         spent = now - self._taken_at
         self._taken_at = now
@@ -232,9 +232,9 @@ def _sample(one: PendingReport) -> Sample:
     return sample
 
 
-WINDOW = 8  # iterations; one that was slow once (a first compilation, a save) is no straggler
+WINDOW = 8  # iterations; a rank that is slow once (compilation, a save) is not a straggler
 TIMES_SLOWER = 2.0
-LEAST_SECONDS = 0.05  # per iteration; below it nobody would notice
+LEAST_SECONDS = 0.05  # per iteration; less does not matter
 
 
 @dataclass(frozen=True)
@@ -251,14 +251,14 @@ class Straggler:
 
 
 class StragglerWatch:
-    """Tells each straggler once; what the group is given to do does not change."""
+    """Finds ranks that the others wait for, each once."""
 
     def __init__(self) -> None:
         self._recent: deque[Sequence[float]] = deque(maxlen=WINDOW)
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
-    def look(self, rank_seconds: Sequence[float]) -> Straggler | None:
-        """After every iteration; empty seconds are those of a rank that is not told about the others, or is alone."""
+    def update(self, rank_seconds: Sequence[float]) -> Straggler | None:
+        """Call it after every iteration; `rank_seconds` is empty on followers and without other ranks."""
         self._recent.append(rank_seconds)
         if len(self._recent) < WINDOW or len(rank_seconds) < 2:
             return None
@@ -266,7 +266,7 @@ class StragglerWatch:
         slowest = max(range(len(typical)), key=typical.__getitem__)
         others = median(typical[:slowest] + typical[slowest + 1 :])
         is_slow = typical[slowest] > TIMES_SLOWER * others and typical[slowest] - others > LEAST_SECONDS
-        if not is_slow or slowest in self._told:
+        if not is_slow or slowest in self._reported:
             return None
-        self._told.add(slowest)
+        self._reported.add(slowest)
         return Straggler(slowest, round(typical[slowest], 4), round(others, 4))

@@ -20,10 +20,10 @@ TRACE_NAME = "profile_trace.json"
 
 
 def profiled(reports: Iterator[IterationReport], artifacts: Path) -> Iterator[IterationReport]:
-    """The same reports. Iterations 3 to 5 are recorded, with what the consumer does in between.
+    """Passes `reports` on and profiles iterations 3 to 5, including what the consumer does in between.
 
-    The trace (for chrome://tracing or Perfetto) goes to `artifacts`, the ten dearest operations to stderr. A training
-    that ends earlier is recorded as far as it came.
+    The trace (for chrome://tracing or Perfetto) goes to `artifacts`, the ten most expensive operations to
+    stderr. A training that ends earlier is profiled up to its end.
     """
     for _ in range(SKIPPED):
         report = next(reports, None)

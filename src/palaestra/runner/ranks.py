@@ -1,4 +1,4 @@
-"""The processes of one training on this machine: started, signalled, waited for, and never left behind."""
+"""The rank processes of one training on this machine: start, signals, end."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
-class Seat:
-    """A rank's place among those that train together, and where they meet."""
+class RankSpec:
+    """The number of a rank, and the address where all ranks meet."""
 
     number: int
     world_size: int
@@ -46,27 +46,27 @@ class Seat:
 
 
 class Rank:
-    """One process, in a process group of its own: Ctrl-C in a terminal reaches it once, through the launcher.
+    """One process, which leads a process group: Ctrl-C in a terminal reaches it once, through the launcher.
 
-    `listening`, for rank 0, is an open socket at its seat's port. `memory` is an open file that all ranks share, where
-    they are on one machine. `output` replaces standard output and error.
+    `listening`, for rank 0, is an open socket at the port of `spec`. `memory` is an open file that the ranks of one
+    machine share. `output` replaces standard output and error.
     """
 
     def __init__(
         self,
-        seat: Seat,
+        spec: RankSpec,
         listening: socket.socket | None,
         variables: Mapping[str, str] = os.environ,
         output: IO[bytes] | None = None,
         folder: str | None = None,
         memory: int | None = None,
     ) -> None:
-        self.number = seat.number
+        self.number = spec.number
         self.ended_at: float | None = None
-        self.was_killed = False  # by us
+        self.was_killed = False  # by the launcher
         own = {
             **variables,
-            **seat.variables(),
+            **spec.variables(),
             LAUNCHER: str(os.getpid()),
             "TORCH_CPP_LOG_LEVEL": variables.get("TORCH_CPP_LOG_LEVEL", "ERROR"),  # else a lost peer fills the screen
         }
@@ -80,7 +80,7 @@ class Rank:
         self._child = LineChild(
             module_command("palaestra.runner"),
             variables=own,
-            output=output if output is not None else (None if seat.number == 0 else STANDARD_ERROR),
+            output=output if output is not None else (None if spec.number == 0 else STANDARD_ERROR),
             errors=output,
             folder=folder,
             descriptors=descriptors,
@@ -108,7 +108,7 @@ class Rank:
         return True
 
     def is_stopped(self) -> bool:
-        """By SIGSTOP or a debugger; False where the system does not tell."""
+        """Whether SIGSTOP or a debugger has stopped it; False where /proc does not say."""
         try:
             status = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -116,7 +116,7 @@ class Rank:
         return status.rpartition(")")[2].split()[0] in {"T", "t"}
 
     def exit_report(self) -> ExitReport | None:
-        """What it reported; None when it reported nothing. Asked once, after its end."""
+        """What it reported, or None. Call it once, after its end."""
         return receive_report(self._child)
 
     def kill(self) -> None:
@@ -125,15 +125,15 @@ class Rank:
             self.process.kill()
 
 
-class Signalled(Protocol):
+class SignalTarget(Protocol):
     def send_signal(self, number: int) -> None:
-        """Called by a signal's handler, in the middle of anything."""
+        """Called from a signal handler."""
         ...
 
 
 @contextmanager
-def started(job: TrainingJob, count: int) -> Iterator[list[Rank]]:
-    """All ranks, with their job; whatever happens in the block, none of them is alive after it."""
+def started_ranks(job: TrainingJob, count: int) -> Iterator[list[Rank]]:
+    """All ranks, with their job. No rank outlives the block."""
     ranks: list[Rank] = []
     memory = open_memory_file()
     try:
@@ -141,9 +141,9 @@ def started(job: TrainingJob, count: int) -> Iterator[list[Rank]]:
             listening.bind((LOOPBACK, 0))
             listening.listen(128)
             port = listening.getsockname()[1]
-            for number in range(count):  # those before it must be ended if one fails
-                seat = Seat(number, count, number, LOOPBACK, port)
-                ranks.append(Rank(seat, listening if number == 0 else None, memory=memory))
+            for number in range(count):  # if one fails to start, those before it must be ended
+                spec = RankSpec(number, count, number, LOOPBACK, port)
+                ranks.append(Rank(spec, listening if number == 0 else None, memory=memory))
         for rank in ranks:
             rank.give(job)
         yield ranks
@@ -155,12 +155,12 @@ def started(job: TrainingJob, count: int) -> Iterator[list[Rank]]:
 
 
 @contextmanager
-def forwarded_signals(ranks: Sequence[Signalled]) -> Iterator[list[int]]:
-    """Signals that would stop a training go to every rank, once each; those that came, in order."""
-    came: list[int] = []
+def forwarded_signals(ranks: Sequence[SignalTarget]) -> Iterator[list[int]]:
+    """Forwards signals that stop a training to every rank; gives the signals received, in order."""
+    received: list[int] = []
 
     def forward(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
+        received.append(number)
         for rank in ranks:
             rank.send_signal(number)
 
@@ -168,10 +168,10 @@ def forwarded_signals(ranks: Sequence[Signalled]) -> Iterator[list[int]]:
     try:
         for number in STOPPING:
             before[number] = signal.signal(number, forward)
-    except ValueError:  # not in the main thread: nothing can be listened to
+    except ValueError:  # not in the main thread: signals cannot be handled
         before.clear()
     try:
-        yield came
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

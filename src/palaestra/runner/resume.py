@@ -1,4 +1,4 @@
-"""Going on from the newest checkpoint that can be continued, and saying whether it is bit for bit."""
+"""Restores a training from its newest usable checkpoint, and says whether it continues bit for bit."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ DECISIVE_PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "palaestra")
 class Resumed:
     epoch: int
     checkpoint: str
-    session: dict[str, Any]  # what the loop around the trainer had gathered
+    session: dict[str, Any]  # the state of saver and loggers
     why_inexact: str  # empty: bit for bit
 
 
 def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
-    """Put `state` where the newest good checkpoint left it; None when the run has none yet.
+    """Restores `state` from the newest good checkpoint; None when the run has none yet.
 
-    A collective: the leader reads, the others are told. Weights go to all ranks afterwards, see `equalize`.
+    A collective: the leader reads and broadcasts. Weights go to all ranks afterwards, see `equalize`.
     """
     group = state.group
     point = manager.load_for_resume() if group.is_leader else None
@@ -44,7 +44,7 @@ def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
         return None
     capture = own_capture(trainer_state, group)
     state.restore(capture)
-    if point is None:  # a follower, who was told all it needs
+    if point is None:  # on a follower
         return Resumed(state.iteration, "", {}, "")
     path = point.checkpoint.path
     return Resumed(
@@ -59,7 +59,7 @@ def _load_weights(point: ResumePoint, state: TrainingState) -> None:
     try:
         restore.fill_module(state.algorithm.policy(), point.weights, f"Checkpoint {point.checkpoint.epoch}")
     except DamagedFile as error:
-        hint = error.hint or "Was policy.* changed? Continue with the old settings, or start a new run."
+        hint = error.hint or "Was policy.* changed? Continue with the previous settings, or start a new run."
         raise DamagedFile(error.message, hint) from error
     missing = {"training", "session"} - point.trainer_state.keys()
     if missing:
@@ -67,12 +67,8 @@ def _load_weights(point: ResumePoint, state: TrainingState) -> None:
 
 
 def _why_inexact(state: TrainingState, began_with: str, versions: dict[str, str]) -> list[str]:
-    goes_on_with = state.algorithm.engine
-    other = (
-        f"It was learned with engine={began_with} and goes on with {goes_on_with}."
-        if began_with != goes_on_with
-        else ""
-    )
+    engine = state.algorithm.engine
+    other = f"It was trained with engine={began_with} and continues with {engine}." if began_with != engine else ""
     return [state.envs.why_inexact(), other, _other_versions(versions)]
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a training run: when they are due, what is in them, and what happens when the disk says no."""
+"""Checkpoints of a training: what they contain, writing them, and retrying when the disk refuses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEGRADED_AFTER = 3
 
 
 class Saver:
-    """A save that fails costs a warning and is tried again; the checkpoints that exist stay as they are."""
+    """Saves checkpoints. A save that fails is logged and retried; existing checkpoints are not touched."""
 
     def __init__(
         self, manager: CheckpointManager, session: RunSession, loggers: LoggerFanout, clock: Clock, git_commit: str
@@ -46,10 +46,10 @@ class Saver:
         self._failures = 0
         self._failed_at = float("-inf")
         self._thread: background.BackgroundSaver | None = None
-        self._begun: tuple[Checkpoint, float] | None = None  # under way in that thread, and since when
+        self._in_progress: tuple[Checkpoint, float] | None = None  # being written by that thread, and since when
         self.recent_returns: deque[float] = deque(maxlen=RECENT_EPISODES)
-        self.episode_count: int | None = 0  # ended so far, in all sessions; None: an earlier one did not count
-        self.seconds_before = 0.0  # of training, in earlier sessions
+        self.episode_count: int | None = 0  # ended so far, in all sessions; None: unknown for an earlier session
+        self.seconds_before = 0.0  # of training in earlier sessions
         self.saved_epoch = -1
 
     @property
@@ -65,7 +65,7 @@ class Saver:
         return sum(self.recent_returns) / len(self.recent_returns) if self.recent_returns else None
 
     def count(self, returns: Sequence[float]) -> None:
-        """Of the episodes that ended in an iteration."""
+        """Adds the returns of episodes that have ended."""
         self.recent_returns.extend(returns)
         if self.episode_count is not None:
             self.episode_count += len(returns)
@@ -80,22 +80,22 @@ class Saver:
 
     def restore(self, saved: dict[str, Any], epoch: int) -> None:
         self.recent_returns.extend(saved["recent_returns"])
-        self.episode_count = saved.get("episode_count")  # states from before there was a count lack it
+        self.episode_count = saved.get("episode_count")  # missing in states of version 0.1
         self.seconds_before = float(saved["seconds"])
         self.saved_epoch = epoch
         # "sinks" in states of 0.1; older ones have neither
         self._loggers.restore(saved.get("loggers", saved.get("sinks", {})))
 
     def save(self, state: TrainingState, *, meanwhile: bool = False) -> Checkpoint | None:
-        """The checkpoint of this moment, durable; None when it could not be written. No metric on disk is behind it.
+        """Writes a durable checkpoint; None if that failed. All metrics up to it are on disk before it.
 
-        `meanwhile`: its files are written by a thread while training goes on; None, and `settle` tells what came of it.
-        One save at a time: the one before is waited for, so that checkpoints appear in their order.
+        `meanwhile`: a thread writes the files while training continues; gives None, and `settle` finishes the save.
+        Waits for the previous save first, so that checkpoints appear in order.
         """
         self.settle()
-        self._session.check_directory()  # saving would make it anew
+        self._session.check_directory()  # saving would create it again
         if meanwhile:
-            self._begin(state)
+            self._save_in_background(state)
             return None
         self._loggers.flush()
         began, described = self._clock.monotonic(), self._describe(state)
@@ -105,42 +105,42 @@ class Saver:
         except SaveFailed as error:
             self._count_failure(error, described)
             return None
-        self._tell(saved, began)
+        self._record_saved(saved, began)
         return saved
 
-    def _begin(self, state: TrainingState) -> None:
+    def _save_in_background(self, state: TrainingState) -> None:
         make_metrics_durable = self._loggers.begin_flush()
         began, described = self._clock.monotonic(), self._describe(state)
         self._thread = self._thread or background.BackgroundSaver(self._manager)
         self._thread.save(state.algorithm.weights(), described, self._trainer_state(state), make_metrics_durable)
-        self._begun = described, began
+        self._in_progress = described, began
 
     def _trainer_state(self, state: TrainingState) -> dict[str, Any]:
-        others = gather_captures(state)  # first: from then on all ranks have torch, or none
+        others = gather_captures(state)  # first, because afterwards either all ranks have torch or none has
         return {"training": state.capture(), OTHERS: others, "session": self.capture()}
 
     def settle(self, *, wait: bool = True) -> None:
-        """Tell what became of a save that is under way; without `wait` only if that is known by now."""
-        if self._begun is None or self._thread is None or not (wait or self._thread.is_done):
+        """Finishes a save in progress and records its result; without `wait` only if the thread is done."""
+        if self._in_progress is None or self._thread is None or not (wait or self._thread.is_done):
             return
-        self._thread.join()  # if a signal ends this, the save is still there to be waited for
-        (described, began), self._begun = self._begun, None
+        self._thread.join()  # if a signal interrupts this, the save can still be waited for
+        (described, began), self._in_progress = self._in_progress, None
         try:
             saved = self._thread.wait()
         except SaveFailed as error:
             self._count_failure(error, described)
             return
-        assert saved is not None, "one was begun"
-        self._tell(saved, began)
+        assert saved is not None, "a save was in progress"
+        self._record_saved(saved, began)
 
     def finish(self) -> None:
-        """Nothing is under way behind this; what was is told."""
+        """Finishes a save in progress and stops the thread."""
         self.settle()
         if self._thread is not None:
             self._thread.close()
             self._thread = None
 
-    def _tell(self, saved: Checkpoint, began: float) -> None:
+    def _record_saved(self, saved: Checkpoint, began: float) -> None:
         self._failures = 0
         self.saved_epoch = saved.epoch
         self._session.degraded("")
@@ -158,7 +158,7 @@ class Saver:
     def _count_failure(self, error: SaveFailed, described: Checkpoint) -> None:
         self._failures += 1
         self._failed_at = self._clock.monotonic()
-        logger.warning("Checkpoint %d was not written: %s Training goes on.", described.epoch, error)
+        logger.warning("Checkpoint %d could not be written: %s Training continues.", described.epoch, error)
         self._session.journal.record(
             "checkpoint.failed",
             epoch=described.epoch,

@@ -1,4 +1,4 @@
-"""One process's time with a run: what it writes of itself into `status.json` and `journal.jsonl`."""
+"""One process that works on a run: what it writes into `status.json` and `journal.jsonl`."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ SCORE = "score"  # in the summary: the newest score
 
 
 class Events(Protocol):
-    """Where a session's events go."""
+    """Where a session writes its events."""
 
     def record(self, event: str, *, level: str | None = None, **data: Any) -> None: ...
 
 
 class RunSession:
-    """Status is what is true now and is replaced; the journal is what happened and only grows."""
+    """The status holds what is true now and is replaced; the journal holds what happened and is appended to."""
 
-    _place: os.stat_result | None = None  # the directory as it was at the start; None: not ours to watch
-    _is_gone = False  # the directory: there is nowhere to write to
+    _directory_stat: os.stat_result | None = None  # of the directory at the start; None: not watched
+    _is_gone = False  # the directory was deleted or moved
 
     def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
         record = moved(
-            _unprepared(read_record(directory)),
+            _as_queued(read_record(directory)),
             RunState.RUNNING,
             started_at=clock.now(),
             ended_at=None,
@@ -51,43 +51,42 @@ class RunSession:
             exit_code=None,
             failure="",
         )
-        self._keep(directory, clock, Journal(directory, clock), record)
-        self._place = directory.path.stat()
+        self._open(directory, clock, Journal(directory, clock), record)
+        self._directory_stat = directory.path.stat()
         write_record(directory, record, durable=True)
 
-    def _keep(self, directory: RunDirectory, clock: Clock, journal: Events, record: RunRecord) -> None:
+    def _open(self, directory: RunDirectory, clock: Clock, journal: Events, record: RunRecord) -> None:
         self.directory = directory
         self._clock = clock
         self._status_at = self._heartbeat_at = clock.monotonic()
         self._began_at = clock.monotonic()
-        self._is_stale = False  # what status.json says, because it could not be written
+        self._is_stale = False  # status.json could not be written
         self.journal = journal
         self._record = record
-        self._standing: tuple[int, int, dict[str, float]] | None = None  # epoch, step and summary that it lacks
+        self._progress: tuple[int, int, dict[str, float]] | None = None  # epoch, step and summary that `_record` lacks
 
     @property
     def record(self) -> RunRecord:
-        """As of the last beat. It is put together for whoever asks: a fast run beats five hundred times a second."""
-        if self._standing is not None:
-            (epoch, step, summary), self._standing = self._standing, None
+        """As of the last heartbeat. Built on demand: a fast run has five hundred heartbeats a second."""
+        if self._progress is not None:
+            (epoch, step, summary), self._progress = self._progress, None
             kept = {SCORE: self._record.summary[SCORE]} if SCORE in self._record.summary else {}
             self._record = replace(self._record, epoch=epoch, agent_step=step, summary=kept | summary)
         return self._record
 
     @record.setter
     def record(self, record: RunRecord) -> None:
-        self._record, self._standing = record, None
+        self._record, self._progress = record, None
 
     @property
     def seconds(self) -> float:
-        """Of this session; a run has as many sessions as it was started."""
+        """Since this session began; a run has one session per start."""
         return self._clock.monotonic() - self._began_at
 
     def begun(
         self, state: TrainingState, resumed: Resumed | None, stepping: str = "", initial_weights: str = ""
     ) -> None:
-        """Journal how the session starts: from nothing, or from a checkpoint, and whether bit for bit; who learns, and
-        who steps the environments."""
+        """Records how the session starts: from the first step or a checkpoint, with which engine and stepping."""
         common: dict[str, Any] = {
             "pid": os.getpid(),
             "total_steps": state.config.total_steps,
@@ -115,9 +114,9 @@ class RunSession:
         self.record = replace(self.record, summary={**self.record.summary, SCORE: score})
 
     def beat(self, epoch: int, step: int, steps_per_second: float, summary: dict[str, float]) -> None:
-        """Tell where the run stands; on disk at most once a second."""
+        """Updates progress; on disk at most once a second."""
         now = self._clock.monotonic()
-        self._standing = (epoch, step, summary)
+        self._progress = (epoch, step, summary)
         if now - self._status_at >= STATUS_SECONDS:
             self._status_at = now
             self.check_directory()
@@ -129,7 +128,7 @@ class RunSession:
             )
 
     def alive(self, phase: str) -> None:
-        """For long phases in which no step is taken."""
+        """A heartbeat during a phase without steps."""
         now = self._clock.monotonic()
         if now - self._status_at >= STATUS_SECONDS:
             self._status_at = now
@@ -139,14 +138,14 @@ class RunSession:
             self.journal.record("run.heartbeat", **self._where(), phase=phase)
 
     def check_directory(self) -> None:
-        """`RunFailed` when somebody has deleted or moved the directory: whatever is written from then on is lost."""
-        if self._place is None:
+        """Raises `RunFailed` when the directory was deleted or moved: anything written from then on would be lost."""
+        if self._directory_stat is None:
             return
         try:
-            is_same = os.path.samestat(self.directory.path.stat(), self._place)
+            is_same = os.path.samestat(self.directory.path.stat(), self._directory_stat)
         except (FileNotFoundError, NotADirectoryError):
             is_same = False
-        except OSError:  # a disk that fails says so where something is written
+        except OSError:  # a failing disk is reported where something is written
             return
         if not is_same:
             self._is_gone = True
@@ -156,7 +155,7 @@ class RunSession:
             )
 
     def degraded(self, reason: str) -> None:
-        """The run goes on, but whoever looks should know. An empty reason says that it is over."""
+        """Shows a problem in the status while the run continues; an empty reason clears it."""
         if self.record.failure != reason:
             self.record = replace(self.record, failure=reason)
             self._write()
@@ -167,16 +166,16 @@ class RunSession:
         self.journal.record("run.stopping", signal=reason, epoch=self.record.epoch, step=self.record.agent_step)
 
     def finished(self) -> None:
-        self._over(RunState.FINISHED, 0, "")
+        self._end(RunState.FINISHED, 0, "")
         self.journal.record("run.finished", **self._where(), seconds=round(self.seconds, 3))
 
     def cancelled(self, reason: str, exit_code: int) -> None:
-        self._over(RunState.CANCELLED, exit_code, "")
+        self._end(RunState.CANCELLED, exit_code, "")
         self.journal.record("run.cancelled", **self._where(), seconds=round(self.seconds, 3), reason=reason)
 
     def failed(self, error: BaseException, exit_code: int) -> None:
         message = str(error) or type(error).__name__
-        self._over(RunState.FAILED, exit_code, message)
+        self._end(RunState.FAILED, exit_code, message)
         if not self._is_gone:
             user_traceback = getattr(error, "user_traceback", "")
             further = {"traceback": user_traceback} if user_traceback else {}
@@ -187,12 +186,12 @@ class RunSession:
     def _where(self) -> dict[str, Any]:
         return {"epoch": self.record.epoch, "step": self.record.agent_step}
 
-    def _over(self, state: RunState, exit_code: int, failure: str) -> None:
+    def _end(self, state: RunState, exit_code: int, failure: str) -> None:
         self.record = moved(self.record, state, ended_at=self._clock.now(), exit_code=exit_code, failure=failure)
         self._write(durable=True)
 
     def _write(self, *, durable: bool = False) -> None:
-        """A full disk keeps the status as it was and does not stop the run; the warning is said once."""
+        """A full disk leaves the status as it was and does not stop the run; the warning is logged once."""
         if self._is_gone:
             return
         self.record = replace(self.record, updated_at=self._clock.now())
@@ -205,8 +204,8 @@ class RunSession:
             self._is_stale = True
 
 
-def _unprepared(record: RunRecord) -> RunRecord:
-    """A daemon says "running" for its worker before that can say so itself; whoever holds the lock is that worker."""
+def _as_queued(record: RunRecord) -> RunRecord:
+    """The daemon writes "running" before its worker can; the process that holds the lock is that worker."""
     return replace(record, state=RunState.QUEUED) if record.state is RunState.RUNNING else record
 
 
@@ -231,7 +230,7 @@ class FollowerSession(RunSession):
             created_at=clock.now(),
             total_steps=total_steps,
         )
-        self._keep(directory, clock, LogJournal(), record)
+        self._open(directory, clock, LogJournal(), record)
 
     def _write(self, *, durable: bool = False) -> None:
         """Only the leader writes the status."""

@@ -1,4 +1,4 @@
-"""Stopping on request: the first signal finishes the update and saves, the second stops now, a third ends us."""
+"""Stop requests: the first signal finishes the update and saves, the second stops now, a third kills the process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # SIGUSR1: SLURM's warning before the time is up
 
 
-WAKING = signal.SIGTERM  # with which another thread of ours wakes the main one
+WAKING = signal.SIGTERM  # interrupts the main thread from another thread
 
 
 class StopNow(BaseException):
-    """The second signal, or one in a step that hangs; nobody's `except Exception` may hold it up."""
+    """The second signal, or one during a step that hangs. A `BaseException`, so that user code does not catch it."""
 
     def __init__(self, number: int, reason: str = "") -> None:
         name = signal.Signals(number).name
@@ -28,7 +28,7 @@ class StopNow(BaseException):
 
 
 class StopRequest:
-    """A flag and nothing else: a handler that did more could do it in the middle of anything."""
+    """A flag that signal handlers set; they do nothing else, because they interrupt any code."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -38,13 +38,13 @@ class StopRequest:
         return self.signal is not None
 
     def can_raise(self) -> bool:
-        """The handler is still ours; an environment may have put its own there."""
+        """Whether the handler is still this one; an environment may have replaced it."""
         return signal.getsignal(WAKING) == self.handle
 
     def raise_in_main_thread(self, error: BaseException, is_still_there: Callable[[FrameType | None], bool]) -> None:
-        """From another thread: raise `error` where the main thread stands, also in a system call.
+        """Raises `error` in the main thread, from another thread, also during a system call.
 
-        Not when the main thread has gone on meanwhile: `is_still_there` is asked with its frame.
+        Only if `is_still_there`, called with the frame of the main thread, says so.
         """
         self._to_raise = (error, is_still_there)
         signal.pthread_kill(threading.main_thread().ident or 0, WAKING)
@@ -58,7 +58,7 @@ class StopRequest:
         if self.signal is None:
             self.signal = number
             return
-        for each in STOPPING:  # whoever asks a third time does not want to wait for the tidying up either
+        for each in STOPPING:  # a third signal must not wait for the cleanup either
             signal.signal(each, signal.SIG_DFL)
         raise StopNow(number)
 
@@ -70,7 +70,7 @@ def exit_code_of(number: int) -> int:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Listen for the block's duration. Outside the main thread (a notebook's worker) nothing can be listened to."""
+    """Handles signals for the duration of the block. Does nothing outside the main thread (in a notebook's worker)."""
     request = StopRequest()
     before = {}
     try:

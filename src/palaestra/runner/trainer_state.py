@@ -1,4 +1,4 @@
-"""The trainer state of all ranks in one file: the leader's whole, and of the others what is theirs alone."""
+"""The trainer state of all ranks in one file: the leader's whole state, and of other ranks what differs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHERS = "others"  # entry of a trainer state: the captures of ranks 1, 2, …
 
 
 def gather_captures(state: TrainingState) -> list[dict[str, Any]]:
-    """A collective. For the leader the captures of ranks 1, 2, …, once their weights are known to be its own."""
+    """A collective. Gives the leader the captures of ranks 1, 2, …, after checking that their weights equal its own."""
     group = state.group
     if group.world_size == 1:
         return []
@@ -32,8 +32,8 @@ def gather_captures(state: TrainingState) -> list[dict[str, Any]]:
         replicated = EQUAL_ON_ALL | state.algorithm.replicated
         capture = {name: part for name, part in state.capture().items() if name not in replicated}
         own = _to_bytes({"capture": capture, "weights": weights_digest(state.algorithm.weights())})
-    told = group.gather_bytes(own)[1:]
-    parts = [_from_bytes(data, f"the state of rank {rank}") for rank, data in enumerate(told, start=1)]
+    gathered = group.gather_bytes(own)[1:]
+    parts = [_from_bytes(data, f"the state of rank {rank}") for rank, data in enumerate(gathered, start=1)]
     if parts:
         _require_equal_weights(
             weights_digest(state.algorithm.weights()), [part["weights"] for part in parts], state.iteration
@@ -53,20 +53,20 @@ def _from_bytes(data: bytes, source: str) -> dict[str, Any]:
 
 
 def share_trainer_state(trainer_state: dict[str, Any] | None, group: Group) -> dict[str, Any] | None:
-    """A collective: what the leader loaded, for everybody."""
+    """A collective: broadcasts what the leader has loaded."""
     if group.world_size == 1:
         return trainer_state
-    told = group.broadcast_bytes(b"" if trainer_state is None else weight_files.trainer_state_to_bytes(trainer_state))
-    return weight_files.trainer_state_from_bytes(told, "the leader's trainer state") if told else None
+    data = group.broadcast_bytes(b"" if trainer_state is None else weight_files.trainer_state_to_bytes(trainer_state))
+    return weight_files.trainer_state_from_bytes(data, "the leader's trainer state") if data else None
 
 
 def own_capture(trainer_state: dict[str, Any], group: Group) -> dict[str, Any]:
-    """What this rank goes on from; a state of more or fewer ranks is refused."""
+    """The capture that this rank continues from; a state of more or fewer ranks is refused."""
     others = trainer_state.get(OTHERS, [])
     saved_by = 1 + len(others)
     if saved_by != group.world_size:
         raise UsageError(
-            f"This run was trained by {_processes(saved_by)}; not to be continued by {_processes(group.world_size)}.",
+            f"This run was trained by {_processes(saved_by)}; {_processes(group.world_size)} cannot continue it.",
             f"Continue it with {f'--nproc {saved_by}' if saved_by > 1 else 'one process'}, or start a new run.",
         )
     training: dict[str, Any] = trainer_state["training"]
@@ -77,8 +77,8 @@ def _require_equal_weights(leader: str, others: list[str], iteration: int) -> No
     for rank, digest in enumerate(others, start=1):
         if digest != leader:
             raise RunFailed(
-                f"After update {iteration} rank {rank} has other weights than rank 0; nothing was saved of it.",
-                "Do all machines have the same versions and kinds of processor?",
+                f"After update {iteration} rank {rank} has different weights than rank 0; nothing was saved.",
+                "Do all machines have the same package versions and the same kind of processor?",
             )
 
 

@@ -1,6 +1,6 @@
-"""`python -m palaestra.runner.worker RUN_DIRECTORY`: carry out what a daemon has written down there.
+"""`python -m palaestra.runner.worker RUN_DIRECTORY`: does the work of a run that a daemon has created.
 
-Request and configuration lie in the directory, checked; the first time or after an interruption, it is the same call.
+The directory holds the checked request and configuration. After an interruption the same call continues the run.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ INTERRUPTED = 130
 
 
 def main(directory: RunDirectory) -> int:
-    """What could not even begin is told in the run's own files, and once more for the log."""
+    """A failure before the work begins is recorded in the run's files, and printed for the log."""
     try:
         request = read_request(directory)
-        return _work_of(request.kind)(directory, request)
+        return _find_work(request.kind)(directory, request)
     except PalaestraError as error:
-        tell_refusal(directory, error)
+        record_refusal(directory, error)
         if error.user_traceback:
             print(error.user_traceback, file=sys.stderr)
         print(f"palaestra: {error}", file=sys.stderr)
@@ -50,20 +50,20 @@ def main(directory: RunDirectory) -> int:
         return INTERRUPTED
 
 
-def train_in(directory: RunDirectory, request: RunRequest) -> int:
-    """The run exists, so this is going on with it; without a checkpoint yet, from the first step."""
+def train(directory: RunDirectory, request: RunRequest) -> int:
+    """Continues the run that the daemon has created; from the first step if it has no checkpoint yet."""
     config = stored_config(directory)
     asked = replace(request, name=read_written_record(directory).name)
     job = TrainingJob(asked, config, directory.path.parent, resume_only=True)
     return launcher_of(job)(job).exit_code
 
 
-def evaluate_in(directory: RunDirectory, request: RunRequest) -> int:
+def evaluate(directory: RunDirectory, request: RunRequest) -> int:
     return evaluation_run.run_evaluation(directory, request)
 
 
 def stored_config(directory: RunDirectory) -> TrainConfig:
-    """With a policy that was named by its file written out, as those do who create a run with torch at hand."""
+    """The configuration, with a policy file included as text; it is written back if that changes it."""
     try:
         stored = TrainConfig.model_validate(read_config(directory))
     except ValidationError as error:
@@ -74,8 +74,8 @@ def stored_config(directory: RunDirectory) -> TrainConfig:
     return config
 
 
-def tell_refusal(directory: RunDirectory, error: PalaestraError) -> None:
-    """A run that had begun has told it itself."""
+def record_refusal(directory: RunDirectory, error: PalaestraError) -> None:
+    """Does nothing for a run that had begun: it has recorded its failure itself."""
     record = read_written_record(directory)
     if record.state.is_over:
         return
@@ -92,10 +92,10 @@ def tell_refusal(directory: RunDirectory, error: PalaestraError) -> None:
     )
 
 
-def _work_of(kind: str) -> Callable[[RunDirectory, RunRequest], int]:
-    works: dict[str, Callable[[RunDirectory, RunRequest], int]] = {"native": train_in, "evaluate": evaluate_in}
+def _find_work(kind: str) -> Callable[[RunDirectory, RunRequest], int]:
+    works: dict[str, Callable[[RunDirectory, RunRequest], int]] = {"native": train, "evaluate": evaluate}
     if kind not in works:
-        raise UsageError(f"This worker does not know how to do '{kind}'.", f"It can do: {', '.join(works)}.")
+        raise UsageError(f"Unknown kind of run: '{kind}'.", f"Known: {', '.join(works)}.")
     return works[kind]
 
 

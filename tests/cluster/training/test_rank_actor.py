@@ -26,7 +26,7 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.run import RunRequest
 from palaestra.runner.job import TrainingJob
 from palaestra.runner.launcher import REPORT_VARIABLE
-from palaestra.runner.ranks import Seat
+from palaestra.runner.ranks import RankSpec
 from palaestra.runs.environment import code_identity
 
 SAYS = f"""
@@ -51,8 +51,8 @@ def actor(monkeypatch, tmp_path):
         made = RankActor(0)
         port = made.listen("127.0.0.1")
         job = TrainingJob(RunRequest("native", "cartpole", {}, name), TrainConfig(), tmp_path)
-        seat = asdict(Seat(0, 1, 0, "127.0.0.1", port))
-        made.start(seat, job.to_json(), {"OMP_NUM_THREADS": "3"}, folder, delivery)
+        spec = asdict(RankSpec(0, 1, 0, "127.0.0.1", port))
+        made.start(spec, job.to_json(), {"OMP_NUM_THREADS": "3"}, folder, delivery)
         started.append(made)
         return made, port
 

@@ -32,7 +32,7 @@ from palaestra.core.errors import PalaestraError, RunFailed
 from palaestra.rendering.offscreen import prepare_rendering
 from palaestra.runner.session import RunSession
 from palaestra.runner.signals import exit_code_of, stop_on_signals
-from palaestra.runner.worker import INTERRUPTED, tell_refusal
+from palaestra.runner.worker import INTERRUPTED, record_refusal
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.lock import run_lock
 from palaestra.runs.logs import run_log
@@ -153,7 +153,7 @@ def main(directory: RunDirectory) -> int:
             session = RunSession(directory, int(total) if isinstance(total, int | float) else 0, SystemClock())
             return _carry_out(session, spec, stop)
     except PalaestraError as error:
-        tell_refusal(directory, error)
+        record_refusal(directory, error)
         print(f"palaestra: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

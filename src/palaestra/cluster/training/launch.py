@@ -28,7 +28,7 @@ from palaestra.cluster.training.run_mirror import RunMirror, free_name
 from palaestra.core.errors import UsageError
 from palaestra.runner.launch import GRACE_SECONDS, IN_ORDER, RanksFailed, outcome_of, progress_of, with_restarts
 from palaestra.runner.rank_checks import accepts_different_ranks
-from palaestra.runner.ranks import Seat, forwarded_signals
+from palaestra.runner.ranks import RankSpec, forwarded_signals
 from palaestra.training.distributed.rank_info import read_rank_info
 
 if TYPE_CHECKING:
@@ -160,9 +160,9 @@ def _start_processes(
     address = sites[0].address.strip("[]")
     begun = []
     for rank, actor, site, local in zip(ranks, actors, sites, local_numbers(sites), strict=True):
-        seat = Seat(rank.number, len(actors), 0 if with_gpu else local, address, port)
+        spec = RankSpec(rank.number, len(actors), 0 if with_gpu else local, address, port)
         delivery = None if site.sees_runs else _delivery(job, rank)
-        begun.append(actor.start.remote(asdict(seat), job.to_json(), forwarded_variables(), str(Path.cwd()), delivery))
+        begun.append(actor.start.remote(asdict(spec), job.to_json(), forwarded_variables(), str(Path.cwd()), delivery))
     for rank, there in zip(ranks, ray.get(begun, timeout=BEGIN_SECONDS), strict=True):
         rank.there = there if rank.mirror is not None else ""
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 from palaestra.cluster.training.run_mirror import receive
 from palaestra.cluster.training.run_sender import LogSender, RunReport, RunSender
 from palaestra.runner.job import TrainingJob
-from palaestra.runner.ranks import Rank, Seat
+from palaestra.runner.ranks import Rank, RankSpec
 from palaestra.runs.environment import CodeIdentity, code_identity, compare_code
 from palaestra.runs.store import ENVIRONMENT_VARIABLE
 
@@ -68,7 +68,7 @@ class RunUpload:
     runs: tuple[tuple[str, RunReport], ...] = ()
 
 
-class SingleRun(Seat):
+class SingleRun(RankSpec):
     """Of a trial: a training of its own, not a rank of several."""
 
     def variables(self) -> dict[str, str]:
@@ -108,13 +108,13 @@ class RankActor:
 
     def start(
         self,
-        seat: dict[str, Any] | None,
+        spec: dict[str, Any] | None,
         job: str,
         variables: dict[str, str],
         folder: str,
         delivery: RunUpload | None = None,
     ) -> str:
-        """`seat` is None for a trial, `delivery` where the run lives here: then the folder of runs is returned."""
+        """`spec` is None for a trial, `delivery` where the run lives here: then the folder of runs is returned."""
         own = TrainingJob.from_json(job)
         variables = {**rank_variables(os.environ), **variables}
         if delivery is not None:
@@ -122,7 +122,7 @@ class RankActor:
             variables[ENVIRONMENT_VARIABLE] = str(own.runs_root)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  a pipe would hold up the rank when nobody reads
         self._rank = Rank(
-            Seat(**seat) if seat is not None else SingleRun(0, 1, 0, "", 0),
+            RankSpec(**spec) if spec is not None else SingleRun(0, 1, 0, "", 0),
             self._listening,
             variables,
             self._output,
