@@ -4,7 +4,7 @@ import pytest
 
 from palaestra.cli.request_eval import candidates, parse_request_arguments
 from palaestra.cluster.evaluation import jobs
-from palaestra.cluster.evaluation.client import Answer
+from palaestra.cluster.evaluation.client import EvaluationResult
 from palaestra.core.errors import RunFailed
 from palaestra.core.evaluation import SuiteReport
 from palaestra.evaluation.local import LocalEvaluator
@@ -31,19 +31,19 @@ class Elsewhere:
     def wait(self, seconds):
         pass
 
-    def answers(self):
+    def responses(self):
         fresh, self.answered = self.sent[self.answered :], len(self.sent)
         first = len(self.sent) - len(fresh) + 1
         return [self._answer(first + number, request) for number, request in enumerate(fresh)]
 
     def _answer(self, number, request):
         if self.error is not None:
-            return Answer(number, request, None, 0, self.error, is_ray_lost=True)
+            return EvaluationResult(number, request, None, 0, self.error, is_ray_lost=True)
         loaded = load_policy_target(f"{request.run}:{request.epoch}", self.root).loaded
         reports = tuple(merge_episodes(plan, LocalEvaluator(loaded).evaluate(plan), 1.0) for plan in request.plans)
-        return Answer(number, request, SuiteReport(reports, 1.0))
+        return EvaluationResult(number, request, SuiteReport(reports, 1.0))
 
-    def drop(self, number):
+    def cancel(self, number):
         pass
 
 

@@ -46,20 +46,23 @@ def test_neither_both_and_odd_addresses_are_refused(given):
 
 def test_the_words_for_ray_say_where_how_much_and_stay_in_the_foreground():
     folder = Path("/somewhere")
-    head = order_of(head=True, cpus=2, gpus=0).words(folder)
+    head = order_of(head=True, cpus=2, gpus=0).arguments(folder)
     assert {"--head", "--port=6379", "--node-ip-address=127.0.0.1", "--num-cpus=2", "--num-gpus=0"} <= set(head)
-    joined = order_of(address="127.0.0.1:6379").words(folder)
+    joined = order_of(address="127.0.0.1:6379").arguments(folder)
     assert "--address=127.0.0.1:6379" in joined
     assert not any(word.startswith(("--head", "--num-cpus")) for word in joined)
-    for words in (head, joined):
-        assert {"--block", "--temp-dir=/somewhere", "--disable-usage-stats"} <= set(words)
+    for arguments in (head, joined):
+        assert {"--block", "--temp-dir=/somewhere", "--disable-usage-stats"} <= set(arguments)
 
 
 def test_a_worker_is_known_by_its_address_on_the_route_to_the_head_unless_it_is_given_one():
     routed = order_of(address="127.0.0.1:6379")
-    assert (routed.own_host(), "--node-ip-address=127.0.0.1" in routed.words(Path("/x"))) == ("127.0.0.1", True)
+    assert (routed.host_of_this_machine(), "--node-ip-address=127.0.0.1" in routed.arguments(Path("/x"))) == (
+        "127.0.0.1",
+        True,
+    )
     given = order_of(address="127.0.0.1:6379", host="127.0.0.3")
-    assert "--node-ip-address=127.0.0.3" in given.words(Path("/x"))
+    assert "--node-ip-address=127.0.0.3" in given.arguments(Path("/x"))
 
 
 @pytest.mark.parametrize(("host", "problem"), [("192.0.2.1", "not an address of this machine"), ("eth0", "not an IP")])
@@ -69,15 +72,15 @@ def test_a_worker_cannot_bind_what_is_not_its_own(host, problem):
 
 
 def test_the_module_is_rays_own_command():
-    words = [sys.executable, "-m", "palaestra.cluster.node", "--help"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    arguments = [sys.executable, "-m", "palaestra.cluster.node", "--help"]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert "--block" in process.stdout.read()
         assert process.wait(60) == 0
 
 
 def test_the_module_ends_when_nobody_holds_its_standard_input():
-    words = [sys.executable, "-m", "palaestra.cluster.node", "--help"]
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+    arguments = [sys.executable, "-m", "palaestra.cluster.node", "--help"]
+    with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         assert process.wait(60) == -signal.SIGTERM
 
 
@@ -203,8 +206,8 @@ def test_a_head_that_ends_by_itself_is_an_error(monkeypatch, fast):
 
 
 def started_worker(port):
-    words = [sys.executable, "-m", "palaestra", "worker", "--head", "--cpus", "2", "--port", str(port)]
-    worker = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = [sys.executable, "-m", "palaestra", "worker", "--head", "--cpus", "2", "--port", str(port)]
+    worker = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return worker, worker.stdout.readline()
 
 
@@ -262,10 +265,10 @@ def test_a_worker_that_is_killed_takes_its_ray_with_it(home):
 @pytest.mark.slow
 def test_a_worker_comes_back_to_a_head_that_was_killed_and_started_again(home):
     port = free_port()
-    words = [sys.executable, "-m", "palaestra", "worker", "--address", f"127.0.0.1:{port}", "--cpus", "1"]
+    arguments = [sys.executable, "-m", "palaestra", "worker", "--address", f"127.0.0.1:{port}", "--cpus", "1"]
     head, _ = started_worker(port)
     joined = subprocess.Popen(
-        [*words, "--host", "127.0.0.3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*arguments, "--host", "127.0.0.3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert "belongs to the cluster" in joined.stdout.readline()

@@ -14,9 +14,9 @@ from palaestra.core.errors import RunFailed, UsageError
 
 
 def answering(monkeypatch, stdout="", stderr=""):
-    monkeypatch.setattr(probe, "_knock", lambda address: None)
+    monkeypatch.setattr(probe, "_connect", lambda address: None)
     result = subprocess.CompletedProcess([], 0, stdout, stderr)
-    monkeypatch.setattr(probe.subprocess, "run", lambda *words, **options: result)
+    monkeypatch.setattr(probe.subprocess, "run", lambda *arguments, **options: result)
 
 
 def test_nobody_there_is_one_clear_line():

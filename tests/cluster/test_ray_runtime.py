@@ -77,7 +77,7 @@ def test_a_long_temporary_folder_is_not_too_long_for_sockets(monkeypatch, tmp_pa
     deep.mkdir()
     monkeypatch.setattr(ray_runtime.tempfile, "gettempdir", lambda: str(deep))
     with ray_runtime.private_directory() as folder:
-        assert len(str(folder)) <= ray_runtime.LONGEST
+        assert len(str(folder)) <= ray_runtime.MAX_PATH_LENGTH
         outer = folder.parent
         assert stat.S_IMODE(outer.stat().st_mode) == 0o700
     assert not outer.exists()
@@ -98,7 +98,7 @@ with private_directory() as folder:
 
 
 def test_what_a_killed_session_left_is_swept_and_what_lives_or_is_a_strangers_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(ray_runtime, "LONGEST", 1000)
+    monkeypatch.setattr(ray_runtime, "MAX_PATH_LENGTH", 1000)
     base = tmp_path
     monkeypatch.setattr(ray_runtime.tempfile, "gettempdir", lambda: str(base))
     unmarked = base / f"{ray_runtime.PREFIX}unmarked"

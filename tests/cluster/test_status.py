@@ -42,13 +42,13 @@ def ray(monkeypatch):
     }
     silent = (ExcludedNode(node_of(entry("3")), "nobody answers at 10.0.0.3:1"),)
     now = time.monotonic()
-    answers = NodeResponses(said, dict.fromkeys(said, now), silent)
+    responses = NodeResponses(said, dict.fromkeys(said, now), silent)
     jobs = [
         {"DriverIPAddress": "10.0.0.1", "DriverPid": 7, "Entrypoint": "palaestra eval", "IsDead": False},
         {"DriverIPAddress": "10.0.0.1", "DriverPid": 8, "Entrypoint": "long over", "IsDead": True},
     ]
     state = SimpleNamespace(available_resources_per_node=lambda: {"id-1": {"CPU": 1.0}}, jobs=lambda: jobs)
-    monkeypatch.setattr(status, "query_nodes", lambda ray, question, *arguments: answers)
+    monkeypatch.setattr(status, "query_nodes", lambda ray, question, *arguments: responses)
     monkeypatch.setattr(status, "import_module", lambda name: state)
     return SimpleNamespace(nodes=lambda: entries, util=SimpleNamespace(get_node_ip_address=lambda: "10.0.0.9"))
 

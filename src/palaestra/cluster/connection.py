@@ -83,7 +83,7 @@ def _embedded(stack: ExitStack, cpus: int | None) -> RaySession:
     stack.enter_context(quiet())
     folder = stack.enter_context(private_directory())
     try:
-        with _signals_kept():
+        with _keep_signal_handlers():
             context = ray.init(
                 address="local",
                 num_cpus=cpus,
@@ -109,7 +109,7 @@ def _joined(stack: ExitStack, address: Address) -> RaySession:
     stack.enter_context(on_loopback())
     stack.enter_context(quiet())
     try:
-        with _signals_kept():
+        with _keep_signal_handlers():
             context = ray.init(address=str(address), **SILENT)
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
@@ -119,7 +119,7 @@ def _joined(stack: ExitStack, address: Address) -> RaySession:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
+def _keep_signal_handlers() -> Iterator[None]:
     """Ray takes SIGTERM for itself; whoever listened before goes on listening."""
     try:
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

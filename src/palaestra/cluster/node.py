@@ -44,17 +44,17 @@ class NodeOptions:
     gpus: int | None = None
     host: str = ""  # of this machine, where it is not the head; empty: the one on the route to the head
 
-    def own_host(self) -> str:
+    def host_of_this_machine(self) -> str:
         """The address by which the others reach this machine. The host name may resolve to a loopback address."""
         return self.address.host if self.is_head else self.host or address_towards(self.address)
 
-    def words(self, folder: Path) -> list[str]:
+    def arguments(self, folder: Path) -> list[str]:
         """For `ray start`; everything that it writes lies under `folder`."""
         if self.is_head:
             place = ["--head", f"--port={self.address.port}", "--include-dashboard=false"]
         else:
             place = [f"--address={self.address}"]
-        place += [f"--node-ip-address={self.own_host()}"]
+        place += [f"--node-ip-address={self.host_of_this_machine()}"]
         amounts = [f"--num-cpus={self.cpus}"] if self.cpus is not None else []
         amounts += [f"--num-gpus={self.gpus}"] if self.gpus is not None else []
         return [*place, *amounts, f"--temp-dir={folder}", "--disable-usage-stats", "--block"]
@@ -97,13 +97,13 @@ def validate_own_address(host: str) -> None:
         ) from error
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     load_ray()
     scripts: Any = import_module("ray.scripts.scripts")
     scripts.get_ray_client_dependency_error = _no_ray_client
     with on_loopback():
-        scripts.start.main(args=list(words), standalone_mode=False)
+        scripts.start.main(args=list(arguments), standalone_mode=False)
     return 0
 
 
@@ -148,7 +148,7 @@ class NodeProcess:
         self._log = folder.parent / "ray-start.log"
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                module_command("palaestra.cluster.node", *order.words(folder)),
+                module_command("palaestra.cluster.node", *order.arguments(folder)),
                 stdin=subprocess.PIPE,  # its end tells of ours, however we go
                 stdout=output,
                 stderr=output,
@@ -158,7 +158,7 @@ class NodeProcess:
 
     def wait_until_up(self) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while STARTED not in self._said():
+        while STARTED not in self._log_text():
             if self._process.poll() is not None:
                 raise RunFailed(f"Ray did not start: {self._reason()}", "Is there room in the temporary directory?")
             if time.monotonic() > deadline:
@@ -176,12 +176,12 @@ class NodeProcess:
         self._process.kill()
         self._process.wait()
 
-    def _said(self) -> str:
+    def _log_text(self) -> str:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def _reason(self) -> str:
         """The last line that names an error; frames of a stack and what Ray advises are not shown."""
-        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
+        lines = [line.strip() for line in self._log_text().splitlines() if line.strip()]
         errors = [line for line in lines if ERROR_LINE.search(line) and not line.startswith("File ")]
         return (errors or lines or ["it printed nothing"])[-1][:300]
 

@@ -61,7 +61,7 @@ class NodeResponses:
     """What the nodes said to one question; who did not answer in time is left out."""
 
     by_node: dict[str, Any] = field(default_factory=dict)  # by id
-    answered_at: dict[str, float] = field(default_factory=dict)  # by id, of this process's monotonic clock
+    responded_at: dict[str, float] = field(default_factory=dict)  # by id, of this process's monotonic clock
     excluded: tuple[ExcludedNode, ...] = ()
 
 
@@ -84,22 +84,22 @@ def query_nodes(ray: Any, question: Any, *arguments: Any) -> NodeResponses:
         if node.id not in silent
     }
     excluded = [ExcludedNode(node, silent[node.id]) for node in found if node.id in silent]
-    answers: dict[str, Any] = {}
-    answered_at: dict[str, float] = {}
+    responses: dict[str, Any] = {}
+    responded_at: dict[str, float] = {}
     limit = time.monotonic() + FIRST_ANSWER_SECONDS
     while asked and time.monotonic() < limit:
         ready, _ = ray.wait(list(asked), num_returns=1, timeout=POLL_SECONDS)
         for reference in ready:
             node = asked.pop(reference)
             try:
-                answers[node.id] = ray.get(reference)
-                answered_at[node.id] = time.monotonic()
-                limit = min(limit, answered_at[node.id] + ANSWER_SECONDS)
+                responses[node.id] = ray.get(reference)
+                responded_at[node.id] = time.monotonic()
+                limit = min(limit, responded_at[node.id] + ANSWER_SECONDS)
             except ray.exceptions.RayError as error:
                 excluded.append(ExcludedNode(node, f"it cannot run Palaestra: {last_line(error)}"))
     excluded += [ExcludedNode(node, "it did not answer in time") for node in asked.values()]
-    in_order = {node.id: answers[node.id] for node in found if node.id in answers}
-    return NodeResponses(in_order, answered_at, tuple(excluded))
+    in_order = {node.id: responses[node.id] for node in found if node.id in responses}
+    return NodeResponses(in_order, responded_at, tuple(excluded))
 
 
 def find_excluded_nodes(
@@ -111,10 +111,10 @@ def find_excluded_nodes(
     """
     code = code_of_process(tuple(modules))
     fields = {"python": code.python, "packages": code.packages, "package": code.package, "modules": code.modules}
-    answers = query_nodes(ray, describe, fields)
-    excluded = list(answers.excluded)
+    responses = query_nodes(ray, describe, fields)
+    excluded = list(responses.excluded)
     by_id = {node.id: node for node in alive_nodes(ray)}
-    for node_id, (host, different) in answers.by_node.items():
+    for node_id, (host, different) in responses.by_node.items():
         if different is None:
             continue
         names = shorten(
@@ -125,7 +125,7 @@ def find_excluded_nodes(
             logger.warning("The code on %s differs (%s); cluster.allow_different_code=true accepts it.", host, names)
         else:
             excluded.append(ExcludedNode(node, f"its code differs: {names}", has_different_code=True))
-    if len(excluded) >= len(answers.by_node) + len(answers.excluded):
+    if len(excluded) >= len(responses.by_node) + len(responses.excluded):
         raise no_usable_node(excluded)
     for one in excluded:
         logger.warning("Node left out: %s", one)

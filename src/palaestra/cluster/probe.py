@@ -31,7 +31,7 @@ TOKEN_REFUSED = "InvalidAuthToken"  # noqa: S105  what Ray says of a wrong one
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeResult:
     ray: str = ""
     python: str = ""
     error: str = ""  # why there is no session, though somebody answered
@@ -43,9 +43,9 @@ def probe(address: Address, access: Mapping[str, str], *, joins: bool = False) -
     `access` are the variables with which Ray may be asked there (see `token`).
     Whoever `joins` is no part of the cluster yet, and a session needs a machine that is.
     """
-    _knock(address)
-    answer = _ask(address, access, joins=joins)
-    here = Answer(load_ray().__version__, platform.python_version())
+    _connect(address)
+    answer = _probe_in_child(address, access, joins=joins)
+    here = ProbeResult(load_ray().__version__, platform.python_version())
     if answer.ray and (answer.ray, answer.python) != (here.ray, here.python):
         raise UsageError(
             f"The cluster at {address} runs Ray {answer.ray} on Python {answer.python}; "
@@ -59,7 +59,7 @@ def probe(address: Address, access: Mapping[str, str], *, joins: bool = False) -
         )
 
 
-def _knock(address: Address) -> None:
+def _connect(address: Address) -> None:
     try:
         socket.create_connection((address.host, address.port), CONNECT_SECONDS).close()
     except OSError as error:
@@ -70,21 +70,23 @@ def _knock(address: Address) -> None:
         ) from error
 
 
-def _ask(address: Address, access: Mapping[str, str], *, joins: bool) -> Answer:
-    words = [sys.executable, "-m", "palaestra.cluster.probe", str(address), *([JOIN] if joins else [])]
+def _probe_in_child(address: Address, access: Mapping[str, str], *, joins: bool) -> ProbeResult:
+    arguments = [sys.executable, "-m", "palaestra.cluster.probe", str(address), *([JOIN] if joins else [])]
     variables = {**os.environ, **access, RAYLET_WAIT: str(RAYLET_SECONDS)}
     try:
-        told = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False)
-        said, heard = told.stdout, told.stderr
+        told = subprocess.run(
+            arguments, env=variables, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
+        )
+        said, received = told.stdout, told.stderr
     except subprocess.TimeoutExpired as late:
-        said, heard = "", (late.stderr or b"").decode(errors="replace")
-    if TOKEN_REFUSED in heard:
+        said, received = "", (late.stderr or b"").decode(errors="replace")
+    if TOKEN_REFUSED in received:
         raise UsageError(
             f"The cluster at {address} does not accept the token of this machine (or its lack of one).",
             "Copy the head's ~/.ray/auth_token here, or set RAY_AUTH_TOKEN_PATH; see docs/cluster.md.",
         )
     try:
-        return Answer(**json.loads(said.strip().rpartition("\n")[2]))
+        return ProbeResult(**json.loads(said.strip().rpartition("\n")[2]))
     except (ValueError, TypeError):
         raise RunFailed(
             f"Whoever is at {address} did not answer as a Ray cluster within {ANSWER_SECONDS:.0f} s.",
@@ -92,27 +94,27 @@ def _ask(address: Address, access: Mapping[str, str], *, joins: bool) -> Answer:
         ) from None
 
 
-def look(address: Address, *, joins: bool) -> Answer:
+def inspect_cluster(address: Address, *, joins: bool) -> ProbeResult:
     """In the child: versions first, for sessions of another version fail in odd ways; then a session, for a moment."""
     ray = load_ray()
     usage: Any = import_module("ray._common.usage.usage_lib")
     metadata = usage.get_cluster_metadata(ray._raylet.GcsClient(address=str(address)))
-    answer = Answer(metadata["ray_version"], metadata["python_version"])
+    answer = ProbeResult(metadata["ray_version"], metadata["python_version"])
     if joins or (answer.ray, answer.python) != (ray.__version__, platform.python_version()):
         return answer
     try:
         ray.init(address=str(address), log_to_driver=False, configure_logging=False)
     except (OSError, RuntimeError, ValueError) as error:
-        return Answer(answer.ray, answer.python, str(error).strip().partition("\n")[0])
+        return ProbeResult(answer.ray, answer.python, str(error).strip().partition("\n")[0])
     ray.shutdown()
     return answer
 
 
-def main(words: Sequence[str]) -> int:
-    address = read_address(words[0])
+def main(arguments: Sequence[str]) -> int:
+    address = read_address(arguments[0])
     load_ray()
     with on_loopback():
-        answer = look(address, joins=JOIN in words[1:])
+        answer = inspect_cluster(address, joins=JOIN in arguments[1:])
     print(json.dumps(asdict(answer)))
     return 0
 

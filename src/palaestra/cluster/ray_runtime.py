@@ -112,14 +112,14 @@ def _read_again() -> None:
 
 PREFIX = "palaestra-ray-"
 OWNER = "owner"  # a file with the process that made the folder: pid, and when it started
-LONGEST = 45  # Ray's sockets lie 62 characters deeper, and the kernel takes 107
+MAX_PATH_LENGTH = 45  # Ray's sockets lie 62 characters deeper, and the kernel takes 107
 
 
 @contextmanager
 def private_directory() -> Iterator[Path]:
     """Ray opens its own folder to everybody, so it lies in one that is ours alone."""
     base = tempfile.gettempdir()
-    if len(base) > LONGEST - len("/palaestra-ray-12345678/r"):
+    if len(base) > MAX_PATH_LENGTH - len("/palaestra-ray-12345678/r"):
         base = "/tmp"  # noqa: S108  mkdtemp makes a folder that is ours alone
     sweep(Path(base))
     outer = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))

@@ -83,11 +83,11 @@ def describe_node(code: dict[str, Any]) -> dict[str, Any]:
 
 def cluster_status(ray: Any, address: str) -> ClusterStatus:
     """Of an open session."""
-    answers = query_nodes(ray, describe_node, asdict(code_of_process(())))
+    responses = query_nodes(ray, describe_node, asdict(code_of_process(())))
     state: Any = import_module("ray._private.state")
     free = state.available_resources_per_node()
     entries = ray.nodes()
-    alive = [_alive(entry, answers, free, address) for entry in entries if entry["Alive"]]
+    alive = [_alive(entry, responses, free, address) for entry in entries if entry["Alive"]]
     addresses = {node.address for node in alive}
     dead = {entry["NodeManagerAddress"]: entry for entry in entries if not entry["Alive"]}  # the last one at each
     lost = [_dead(entry) for place, entry in dead.items() if place not in addresses]
@@ -100,7 +100,7 @@ def cluster_status(ray: Any, address: str) -> ClusterStatus:
     return ClusterStatus(address, sorted(alive, key=lambda node: not node.is_head) + lost, jobs)
 
 
-def _alive(entry: dict[str, Any], answers: NodeResponses, free: dict[str, dict[str, float]], head: str) -> NodeStatus:
+def _alive(entry: dict[str, Any], responses: NodeResponses, free: dict[str, dict[str, float]], head: str) -> NodeStatus:
     node = node_of(entry)
     unused = free.get(node.id, {})
     known: dict[str, Any] = {
@@ -112,13 +112,13 @@ def _alive(entry: dict[str, Any], answers: NodeResponses, free: dict[str, dict[s
         "gpus": node.gpus,
         "gpus_used": _used(node.gpus, unused.get("GPU", 0.0), free, node),
     }
-    answer = answers.by_node.get(node.id)
+    answer = responses.by_node.get(node.id)
     if answer is None:
-        reason = next((one.reason for one in answers.excluded if one.node.id == node.id), "it has just joined")
+        reason = next((one.reason for one in responses.excluded if one.node.id == node.id), "it has just joined")
         return NodeStatus(state=SILENT, reason=reason, **known)
     different = answer["code_differences"]
     names = [] if different is None else describe_differences(CodeDifferences(**different))
-    sign = max(0.0, time.monotonic() - answers.answered_at[node.id])
+    sign = max(0.0, time.monotonic() - responses.responded_at[node.id])
     return NodeStatus(
         state=UP,
         versions=answer["versions"],

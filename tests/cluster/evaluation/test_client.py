@@ -52,9 +52,9 @@ def answer_of(evaluator, number):
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         evaluator.wait(0.1)
-        for answer in evaluator.answers():
-            if answer.number == number:
-                return answer
+        for result in evaluator.responses():
+            if result.number == number:
+                return result
     pytest.fail(f"no answer within {PATIENCE_SECONDS} s")
 
 
@@ -70,10 +70,10 @@ def test_the_same_plan_alone_on_two_processes_and_on_ray_gives_the_same_episodes
     )
     with PolicyPoolEvaluator(target, 2) as crowd:
         on_two = merge_episodes(plan, crowd.evaluate(plan, lambda: False), 1.0).episodes
-    answer = answer_to(evaluator, target, plan)
-    assert answer.error is None
-    assert answer.report.complete
-    assert answer.report.episodes == on_two == in_batches == alone
+    result = answer_to(evaluator, target, plan)
+    assert result.error is None
+    assert result.report.complete
+    assert result.report.episodes == on_two == in_batches == alone
 
 
 @pytest.mark.fault("V2")
@@ -88,13 +88,13 @@ def test_a_worker_killed_in_mid_batch_costs_time_and_no_episode_comes_twice(eval
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith("\n"):
         assert time.monotonic() < deadline, "nobody plays"
         evaluator.wait(0.05)
-        assert evaluator.answers() == []
+        assert evaluator.responses() == []
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-    answer = answer_of(evaluator, number)
-    assert (answer.error, answer.retries) == (None, 1)
+    result = answer_of(evaluator, number)
+    assert (result.error, result.retries) == (None, 1)
     assert sorted(episode.seed for episode in came) == list(plan.seeds), "each exactly once"
     in_cartpole = make_plan("judged:3", trained_run.env, episodes=8, seed=50)
-    assert answer.report.episodes == tuple(LocalEvaluator(target.loaded).evaluate(in_cartpole))
+    assert result.report.episodes == tuple(LocalEvaluator(target.loaded).evaluate(in_cartpole))
 
 
 @pytest.mark.slow
@@ -104,15 +104,15 @@ def test_many_requests_are_under_way_at_once_and_a_refusal_concerns_one(evaluato
     numbers = [evaluator.send(make_request(target.checkpoint, [plan]), path, trust_module=True) for plan in plans]
     wrong = make_plan("judged:3", EnvConfig(id="Pendulum-v1"), episodes=2, seed=0)
     refused = evaluator.send(make_request(target.checkpoint, [wrong]), path, trust_module=True)
-    answers, deadline = {}, time.monotonic() + PATIENCE_SECONDS
-    while len(answers) < 21 and time.monotonic() < deadline:
+    responses, deadline = {}, time.monotonic() + PATIENCE_SECONDS
+    while len(responses) < 21 and time.monotonic() < deadline:
         evaluator.wait(0.1)
-        answers.update((answer.number, answer) for answer in evaluator.answers())
+        responses.update((result.number, result) for result in evaluator.responses())
     for number, plan in zip(numbers, plans, strict=True):
-        assert answers[number].report.episodes == tuple(LocalEvaluator(target.loaded).evaluate(plan))
-    assert answers[refused].report is None
-    assert "This policy does not fit" in answers[refused].error.message
-    assert not answers[refused].is_ray_lost
+        assert responses[number].report.episodes == tuple(LocalEvaluator(target.loaded).evaluate(plan))
+    assert responses[refused].report is None
+    assert "This policy does not fit" in responses[refused].error.message
+    assert not responses[refused].is_ray_lost
     assert evaluator.outstanding == 0
 
 
@@ -124,9 +124,9 @@ def test_when_the_process_that_speaks_with_ray_is_lost_all_are_told_and_another_
     with RayClient(ClusterConfig(cpus=1)) as evaluator:
         number = evaluator.send(make_request(target.checkpoint, [plan]), target.checkpoint.path, trust_module=True)
         os.kill(evaluator._link.pid, signal.SIGKILL)
-        answer = answer_of(evaluator, number)
-        assert answer.is_ray_lost
-        assert "Ray on this machine is gone" in str(answer.error)
+        result = answer_of(evaluator, number)
+        assert result.is_ray_lost
+        assert "Ray on this machine is gone" in str(result.error)
         assert answer_to(evaluator, target, plan).report.complete
 
 
@@ -137,11 +137,11 @@ def test_a_port_at_which_nobody_listens_is_one_line_at_once(target, trained_run)
     plan = make_plan("judged:3", trained_run.env, episodes=2, seed=0)
     with RayClient(ClusterConfig(address=f"127.0.0.1:{port}")) as evaluator:
         evaluator.submit(make_request(target.checkpoint, [plan]), target.checkpoint.path)
-        deadline, heard = time.monotonic() + PATIENCE_SECONDS, []
-        while not heard and time.monotonic() < deadline:
+        deadline, received = time.monotonic() + PATIENCE_SECONDS, []
+        while not received and time.monotonic() < deadline:
             evaluator.wait(0.1)
-            heard = evaluator.collect()
-    ((request, words),) = heard
+            received = evaluator.collect()
+    ((request, words),) = received
     assert request.plans == (plan,)
     assert f"No cluster can be reached at 127.0.0.1:{port}: Connection refused." in words
 
@@ -155,10 +155,10 @@ def test_a_black_hole_that_accepts_and_never_answers_is_given_up_within_40_secon
         address = f"127.0.0.1:{hole.getsockname()[1]}"
         with RayClient(ClusterConfig(address=address)) as evaluator:
             began = time.monotonic()
-            answer = answer_to(evaluator, target, plan)
+            result = answer_to(evaluator, target, plan)
             assert time.monotonic() - began < 40
-    assert answer.is_ray_lost
-    assert address in str(answer.error)
+    assert result.is_ray_lost
+    assert address in str(result.error)
 
 
 def test_nothing_is_started_before_something_is_asked(trained_run, monkeypatch):
@@ -216,12 +216,12 @@ def open_link(tmp_path, monkeypatch):
         link.close()
 
 
-def heard(link, count):
+def received(link, count):
     messages, deadline = [], time.monotonic() + LINK_PATIENCE_SECONDS
     while len(messages) < count:
         assert time.monotonic() < deadline, f"only {messages} came"
         link.wait(0.1)
-        messages += link.hear()
+        messages += link.receive()
     return messages
 
 
@@ -230,7 +230,7 @@ def failure(link):
     while time.monotonic() < deadline:
         link.wait(0.1)
         try:
-            link.hear()
+            link.receive()
         except RunFailed as error:
             return error
     pytest.fail("it did not fail")
@@ -238,8 +238,8 @@ def failure(link):
 
 def test_what_is_said_arrives_and_is_answered(open_link):
     link = open_link(ECHO, ClusterConfig(address="head:6379"))
-    link.say({"id": 1})
-    assert [message["start"] for message in heard(link, 2)] == ["head:6379", None]
+    link.send({"id": 1})
+    assert [message["start"] for message in received(link, 2)] == ["head:6379", None]
     pid = link.pid
     link.close()
     link.close()
@@ -250,7 +250,7 @@ def test_nobody_waits_for_a_process_that_does_not_listen(open_link):
     link = open_link(HEAD + "time.sleep(600)\n")
     began = time.monotonic()
     for _ in range(50):
-        link.say({"text": "x" * 100_000})
+        link.send({"text": "x" * 100_000})
     assert time.monotonic() - began < 5
     os.kill(link.pid, signal.SIGKILL)
 
@@ -258,8 +258,8 @@ def test_nobody_waits_for_a_process_that_does_not_listen(open_link):
 def test_much_that_is_said_at_once_arrives_whole(open_link):
     link = open_link(ECHO)
     for _ in range(20):
-        link.say({"text": "x" * 100_000})
-    sizes = [message["heard"] for message in heard(link, 21)]
+        link.send({"text": "x" * 100_000})
+    sizes = [message["heard"] for message in received(link, 21)]
     assert sizes[1:] == [len('{"text": ""}\n') + 100_000] * 20
 
 
@@ -277,7 +277,7 @@ def test_one_that_dies_is_named_with_its_end(open_link):
 
 def test_what_it_said_before_it_died_is_heard(open_link):
     link = open_link(HEAD + "say(id=1, last=True)\nos._exit(3)\n")
-    assert heard(link, 1) == [{"id": 1, "last": True}]
+    assert received(link, 1) == [{"id": 1, "last": True}]
     assert "exit code 3" in failure(link).message
 
 
@@ -288,17 +288,17 @@ def test_what_it_said_before_it_died_is_heard(open_link):
         ("say(ready=True)\ntime.sleep(600)\n", link_module.SILENT_SECONDS),
     ],
 )
-def test_one_that_falls_silent_is_given_up_in_time(open_link, script, limit):
+def test_a_silent_driver_is_given_up_in_time(open_link, script, limit):
     clock = SetClock()
     link = open_link(HEAD + script, ClusterConfig(address="head:1"), clock=clock)
     if "ready" in script:
         link.wait(LINK_PATIENCE_SECONDS)
-    assert link.hear() == []
+    assert link.receive() == []
     clock.now_seconds += limit - 1
-    assert link.hear() == []
+    assert link.receive() == []
     clock.now_seconds += 2
-    with pytest.raises(RunFailed, match=f"Ray at head:1 has not answered for {limit:g} s"):
-        link.hear()
+    with pytest.raises(RunFailed, match=f"Ray at head:1 has not responded for {limit:g} s"):
+        link.receive()
     assert not Path(f"/proc/{link.pid}").exists()
 
 
@@ -306,7 +306,7 @@ def test_what_it_prints_goes_to_the_log_and_nowhere_else(open_link, tmp_path, ca
     link = open_link(
         HEAD + "print('noise', flush=True)\nprint('more', file=sys.stderr)\nsay(id=1)\n", log=tmp_path / "log"
     )
-    heard(link, 1)
+    received(link, 1)
     failure(link)
     assert (tmp_path / "log").read_text().split() == ["noise", "more"]
     assert capfd.readouterr() == ("", "")
@@ -314,5 +314,5 @@ def test_what_it_prints_goes_to_the_log_and_nowhere_else(open_link, tmp_path, ca
 
 def test_a_note_is_a_warning_and_no_answer(open_link, caplog):
     link = open_link(HEAD + "say(ready=True)\nsay(note='Node left out: b.')\nsay(id=1)\nsys.stdin.read()\n")
-    assert heard(link, 1) == [{"id": 1}]
+    assert received(link, 1) == [{"id": 1}]
     assert [record.getMessage() for record in caplog.records] == ["Node left out: b."]

@@ -115,18 +115,18 @@ def drive(trained_run):
         asking = [{"id": 1, "request": request, "sidecar": str(checkpoint.path), "trust_module": False}, *also]
         os.write(asked, "".join(json.dumps(one) + "\n" for one in asking).encode())
         driver = Driver(stand_in, answered, cluster)
-        say = driver.say
+        send = driver.send
 
         def say_and_stop(message):
-            say(message)
+            send(message)
             if message.get("done"):
                 os.close(asked)
 
-        driver.say = say_and_stop
+        driver.send = say_and_stop
         driver.run(asked_read)
         os.close(answered)
-        with os.fdopen(answered_read) as answers:
-            messages = [json.loads(line) for line in answers]
+        with os.fdopen(answered_read) as responses:
+            messages = [json.loads(line) for line in responses]
         os.close(asked_read)
         run.notes = [message["note"] for message in messages if "note" in message]
         return [message for message in messages if "id" in message]
@@ -172,7 +172,7 @@ def test_a_share_that_always_fails_leaves_a_partial_result_with_the_reason(drive
     *parts, done = drive(StandIn(act))
     assert seeds_of(parts) == [52, 53, 54, 55]
     assert done["retries"] == RETRIES
-    assert "from seed 50 on failed 4 times: the answer was garbage (Invalid JSON" in done["error"]
+    assert "from seed 50 on failed 4 times: the response was invalid (Invalid JSON" in done["error"]
 
 
 def on_node(name, answer):
@@ -276,7 +276,7 @@ def test_shares_on_a_node_that_falls_silent_are_played_again_and_late_results_dr
     assert done["error"] == ""
     assert done["retries"] > 0
     assert drive.notes == [
-        "Node left out: b (10.0.0.b): no sign of life for 20 s. Its work is done elsewhere.",
+        "Node left out: b (10.0.0.b): no sign of life for 20 s. Its episodes are played elsewhere.",
     ]
 
 
@@ -317,15 +317,15 @@ def test_a_cluster_without_processors_is_given_up_in_time(drive, monkeypatch):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (WorkerCrashedError("long story"), "the worker that played them was lost."),
-        (OutOfMemoryError("long story"), "the worker that played them had no memory left."),
+        (WorkerCrashedError("long story"), "their worker was lost."),
+        (OutOfMemoryError("long story"), "their worker ran out of memory."),
         (
             RayError("Traceback\n  File x\nModuleNotFoundError: No module named 'palaestra'"),
             "No module named 'palaestra'",
         ),
     ],
 )
-def test_rays_errors_are_one_line(error, words):
+def test_errors_of_ray_are_one_line(error, words):
     text = describe_ray_error(error, StandIn.exceptions)
     assert words in text
     assert "\n" not in text
@@ -368,11 +368,11 @@ def test_weights_are_put_once_for_each_sha256(trained_run, saved):
 
 def test_what_nobody_plays_is_let_go_when_there_is_no_room(trained_run, saved):
     store = Store()
-    deliveries = WeightStore(store.put, bytes_kept=0)
+    deliveries = WeightStore(store.put, max_idle_bytes=0)
     played = deliveries.take(saved.path, weights_of(saved))
     other = trained_run.save(epoch=5, seed=2)
     idle = deliveries.take(other.path, weights_of(other))
-    deliveries.give_back(idle)
+    deliveries.release(idle)
     assert deliveries.take(saved.path, weights_of(saved)).weights == played.weights
     assert deliveries.take(other.path, weights_of(other)).weights != idle.weights
 
@@ -388,8 +388,8 @@ def test_the_sidecar_that_travels_names_the_weights_alone_and_no_score(trained_r
     assert policy == saved.policy
 
 
-def test_other_weights_than_were_asked_for_are_not_sent(saved):
-    with pytest.raises(NotFound, match="other weights"):
+def test_different_weights_are_not_sent(saved):
+    with pytest.raises(NotFound, match="different weights"):
         packed(saved.path, "0" * 64)
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.cluster.evaluation.client import Answer
+from palaestra.cluster.evaluation.client import EvaluationResult
 from palaestra.cluster.evaluation.evaluator import RayEvaluator
 from palaestra.core.episodes import EpisodeResult
 from palaestra.core.errors import RunFailed
@@ -17,7 +17,7 @@ class Elsewhere:
 
     def __init__(self, target, playable=None, error=None):
         self.player, self.playable, self.error = LocalEvaluator(target.loaded), playable, error
-        self.sent, self.dropped, self._answers = [], [], []
+        self.sent, self.dropped, self._responses = [], [], []
 
     def send(self, request, sidecar, *, trust_module, on_episodes):
         assert sidecar.exists()
@@ -31,17 +31,17 @@ class Elsewhere:
     def wait(self, seconds):
         pass
 
-    def answers(self):
+    def responses(self):
         if self.shares:
             episodes = self.shares.pop()
             self.on_episodes(episodes)
             (plan,) = self.request.plans
             report = SuiteReport((merge_episodes(plan, episodes, 1.0),), 1.0) if episodes else None
-            self._answers = [Answer(self.number, self.request, report, 0, self.error)]
-            return [Answer(99, self.request, None)]  # of somebody else
-        return self._answers
+            self._responses = [EvaluationResult(self.number, self.request, report, 0, self.error)]
+            return [EvaluationResult(99, self.request, None)]  # of somebody else
+        return self._responses
 
-    def drop(self, number):
+    def cancel(self, number):
         self.dropped.append(number)
 
 
@@ -96,7 +96,7 @@ def test_a_failure_is_raised_and_leaves_nothing(trained_run, target):
 
 def test_a_stop_gives_up_what_is_under_way(trained_run, target):
     elsewhere = Elsewhere(target)
-    elsewhere.answers = list  # nothing ever comes
+    elsewhere.responses = list  # nothing ever comes
     calls = []
 
     def is_stopped():

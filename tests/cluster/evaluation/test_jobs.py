@@ -5,7 +5,7 @@ import fcntl
 import pytest
 
 from palaestra.cluster.evaluation import jobs as requesting_module
-from palaestra.cluster.evaluation.client import Answer
+from palaestra.cluster.evaluation.client import EvaluationResult
 from palaestra.cluster.evaluation.jobs import JobRunner, Status, make_jobs, request_evaluations
 from palaestra.core.errors import NotFound, RunFailed
 from palaestra.core.evaluation import Stopped, SuiteReport
@@ -16,11 +16,11 @@ from palaestra.evaluation.summary import read_batches
 from palaestra.evaluation.targets import load_policy_target
 from palaestra.runs.journal import read_journal
 
-OWN = EvaluationOptions(episodes=2)
+RAY_PREFIX = EvaluationOptions(episodes=2)
 
 
-def orders_of(run, *targets, asked=(OWN,), **how):
-    return make_jobs(targets, run.root, asked, **how)
+def orders_of(run, *targets, options=(RAY_PREFIX,), **how):
+    return make_jobs(targets, run.root, options, **how)
 
 
 def test_every_target_is_asked_for_in_every_suite(trained_run):
@@ -28,7 +28,7 @@ def test_every_target_is_asked_for_in_every_suite(trained_run):
     orders = orders_of(
         trained_run,
         "judged:all",
-        asked=[EvaluationOptions(suite="default", episodes=2), EvaluationOptions(suite="cartpole")],
+        options=[EvaluationOptions(suite="default", episodes=2), EvaluationOptions(suite="cartpole")],
     )
     assert [(order.target.checkpoint.epoch, order.suite) for order in orders] == [
         (3, "default"),
@@ -54,13 +54,13 @@ def test_what_was_judged_before_is_known_with_its_mean_unless_it_is_wanted_again
     (known,) = orders_of(trained_run, "judged:3")
     assert (known.status, known.mean) == (Status.KNOWN, before.mean)
     assert [order.status for order in orders_of(trained_run, "judged:3", again=True)] == [Status.NEW]
-    (longer,) = orders_of(trained_run, "judged:3", asked=[EvaluationOptions(episodes=3)])
+    (longer,) = orders_of(trained_run, "judged:3", options=[EvaluationOptions(episodes=3)])
     assert longer.status is Status.NEW
 
 
 def test_a_judgement_in_the_runs_own_simulations_counts_as_its_score_and_another_does_not(trained_run):
     own, other = orders_of(
-        trained_run, "judged:3", asked=[OWN, EvaluationOptions(overrides={"env": {"max_episode_steps": 9}})]
+        trained_run, "judged:3", options=[RAY_PREFIX, EvaluationOptions(overrides={"env": {"max_episode_steps": 9}})]
     )
     assert (own.options.is_own_suite, other.options.is_own_suite) == (True, False)
 
@@ -77,7 +77,7 @@ def test_a_run_that_does_not_exist_or_has_no_checkpoint_is_refused(trained_run):
 class Elsewhere:
     """A RayEvaluator that plays here, when it is asked for answers; what it does to each, `spoil` says."""
 
-    def __init__(self, run, spoil=lambda number, answer: answer):
+    def __init__(self, run, spoil=lambda number, result: result):
         self.run, self.spoil = run, spoil
         self.waiting, self.dropped, self.most, self.count = [], [], 0, 0
 
@@ -96,7 +96,7 @@ class Elsewhere:
     def wait(self, seconds):
         pass
 
-    def answers(self):
+    def responses(self):
         played, self.waiting = self.waiting, []
         return [self.spoil(number, self._answer(number, request, seen)) for number, request, seen in played]
 
@@ -107,9 +107,9 @@ class Elsewhere:
             episodes = list(LocalEvaluator(loaded).evaluate(plan))
             on_episodes(episodes)
             reports.append(merge_episodes(plan, episodes, 1.0))
-        return Answer(number, request, SuiteReport(tuple(reports), 1.0))
+        return EvaluationResult(number, request, SuiteReport(tuple(reports), 1.0))
 
-    def drop(self, number):
+    def cancel(self, number):
         self.dropped.append(number)
 
 
@@ -149,8 +149,8 @@ def test_every_order_is_known_the_next_time(run):
 
 
 def test_a_failure_concerns_one_order_and_is_in_the_journal(run):
-    def spoil(number, answer):
-        return Answer(1, answer.request, None, 0, RunFailed("No luck.")) if number == 1 else answer
+    def spoil(number, result):
+        return EvaluationResult(1, result.request, None, 0, RunFailed("No luck.")) if number == 1 else result
 
     failed, done = JobRunner(Elsewhere(run, spoil)).run(sent_orders_of(run))
     assert (failed.status, failed.error, failed.exit_code) == (Status.FAILED, "No luck.", 1)
@@ -160,10 +160,10 @@ def test_a_failure_concerns_one_order_and_is_in_the_journal(run):
 
 
 def test_a_part_is_written_down_as_a_part(run):
-    def spoil(number, answer):
-        plan = answer.request.plans[0]
-        part = merge_episodes(plan, answer.report.episodes[:1], 1.0)
-        return Answer(number, answer.request, SuiteReport((part,), 1.0), 3, RunFailed("One was lost."))
+    def spoil(number, result):
+        plan = result.request.plans[0]
+        part = merge_episodes(plan, result.report.episodes[:1], 1.0)
+        return EvaluationResult(number, result.request, SuiteReport((part,), 1.0), 3, RunFailed("One was lost."))
 
     for order in JobRunner(Elsewhere(run, spoil)).run(sent_orders_of(run)):
         assert (order.status, order.error, order.exit_code, order.retries) == (Status.PARTIAL, "One was lost.", 1, 3)
@@ -173,7 +173,9 @@ def test_a_part_is_written_down_as_a_part(run):
 
 def test_when_ray_is_lost_nobody_is_asked_any_more(run, monkeypatch):
     monkeypatch.setattr(requesting_module, "AT_ONCE", 1)
-    elsewhere = Elsewhere(run, lambda n, answer: Answer(n, answer.request, None, 0, RunFailed("Ray is away."), True))
+    elsewhere = Elsewhere(
+        run, lambda n, result: EvaluationResult(n, result.request, None, 0, RunFailed("Ray is away."), True)
+    )
     answered = list(JobRunner(elsewhere).run(sent_orders_of(run)))
     assert [order.error for order in answered] == ["Ray is away."] * 2
     assert elsewhere.count == 1
@@ -183,9 +185,9 @@ def test_only_so_many_are_under_way_and_their_checkpoints_are_held(run, monkeypa
     monkeypatch.setattr(requesting_module, "AT_ONCE", 1)
     held = []
 
-    def spoil(number, answer):
-        held.append(_is_held(run, answer.request.epoch))
-        return answer
+    def spoil(number, result):
+        held.append(_is_held(run, result.request.epoch))
+        return result
 
     elsewhere = Elsewhere(run, spoil)
     list(JobRunner(elsewhere).run(sent_orders_of(run)))

@@ -24,7 +24,7 @@ def asked(trained_run):
 
 @pytest.fixture(autouse=True)
 def _fresh_worker(monkeypatch):
-    monkeypatch.setattr(tasks, "_players", tasks.OrderedDict())
+    monkeypatch.setattr(tasks, "_evaluators", tasks.OrderedDict())
 
 
 def played(request, sidecar, weights, **changes):
@@ -51,9 +51,9 @@ def test_a_policy_is_loaded_once_and_the_one_used_longest_ago_is_forgotten(train
         assert isinstance(played(request, sidecar, weights, seeds=(seed,)), PlayedShare)
     assert len(loads) == 1
     other = trained_run.save(epoch=4, seed=1)
-    monkeypatch.setattr(tasks, "POLICIES_KEPT", 1)
+    monkeypatch.setattr(tasks, "MAX_POLICIES", 1)
     played(replace(request, weights=weights_of(other)), *packed(other.path, weights_of(other))[:2])
-    assert len(tasks._players) == 1
+    assert len(tasks._evaluators) == 1
     played(request, sidecar, weights)
     assert len(loads) == 3
 
@@ -95,7 +95,7 @@ def test_bytes_that_changed_on_the_way_are_refused(asked, change):
 def test_other_weights_than_those_of_the_request_are_refused(asked):
     request, sidecar, weights = asked
     answer = played(replace(request, weights="0" * 64), sidecar, weights)
-    assert "another sha256 than was asked for" in answer.message
+    assert "different sha256 than the request" in answer.message
 
 
 def test_other_code_is_refused_with_its_files_or_played_and_said(asked, monkeypatch):

@@ -14,7 +14,7 @@ from palaestra.cluster.nodes import Node
 from palaestra.cluster.training import trials
 from palaestra.cluster.training import trials as module
 from palaestra.cluster.training.rank_actor import ActorSite, RankReport
-from palaestra.cluster.training.trials import PlacedTrial, RaySlots
+from palaestra.cluster.training.trials import RaySlots, RemoteTrial
 from palaestra.config.recipes.registry import find_recipe
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
@@ -85,7 +85,7 @@ def paper(monkeypatch):
         monkeypatch.setattr(trials, "open_ray", open_ray)
         return RaySlots(wanted or SlotRequest(None))
 
-    monkeypatch.setattr(trials, "PlacedTrial", PaperTrial)
+    monkeypatch.setattr(trials, "RemoteTrial", PaperTrial)
     monkeypatch.setattr(trials, "NODES_SECONDS", 0.0)
     monkeypatch.setattr(trials, "AVOID_SECONDS", 0.0)
     monkeypatch.setattr(PaperTrial, "made", [])
@@ -244,13 +244,13 @@ class Lost(Exception):
 class PaperActor:
     """Answers from a script: method -> answers in order; a method without an answer is silent."""
 
-    def __init__(self, answers):
-        self.answers, self.calls = answers, []
+    def __init__(self, responses):
+        self.responses, self.calls = responses, []
 
     def __getattr__(self, method):
         def remote(*words, **options):
             self.calls.append((method, words))
-            waiting = self.answers.get(method, [])
+            waiting = self.responses.get(method, [])
             return [waiting.pop(0)] if waiting else []
 
         return SimpleNamespace(remote=remote)
@@ -259,8 +259,8 @@ class PaperActor:
 class SinglePaperRay:
     exceptions = SimpleNamespace(RayError=Lost)
 
-    def __init__(self, **answers):
-        self.actor, self.killed = PaperActor(answers), False
+    def __init__(self, **responses):
+        self.actor, self.killed = PaperActor(responses), False
         strategy = SimpleNamespace(NodeAffinitySchedulingStrategy=lambda node, soft: node)
         self.util = SimpleNamespace(scheduling_strategies=strategy)
 
@@ -285,7 +285,7 @@ def place(tmp_path):
         config = TrainConfig.model_validate(settings)
         job = TrainingJob(RunRequest("native", "", {}, "t"), config, tmp_path / "runs")
         order = TrialRequest("t", job.to_json(), tmp_path / "t.log")
-        return PlacedTrial(ray, order, Node("n", "10.0.0.2", 1.0, 0.0), "m", SlotRequest(None), is_embedded=False)
+        return RemoteTrial(ray, order, Node("n", "10.0.0.2", 1.0, 0.0), "m", SlotRequest(None), is_embedded=False)
 
     return make
 

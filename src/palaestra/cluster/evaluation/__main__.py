@@ -1,8 +1,8 @@
-"""`python -m palaestra.cluster.evaluation FD`: speaks with Ray, in a process of its own.
+"""`python -m palaestra.cluster.evaluation FD`: the Ray driver, in a process of its own.
 
-Whoever drives Ray is ended by it when the cluster goes away, waits in it when the cluster does not answer, and is given
-threads, handlers and log lines by it; no training and no command line is to know that. The first line on standard
-input says where Ray is, every further line is a request; what came of it goes to FD, a line each.
+Ray ends its driver when the cluster goes away, blocks it when the cluster does not respond, and adds threads, signal
+handlers and log lines to it; this process keeps that away from trainings and commands. The first line of standard input
+is the cluster, every further line a request; messages go to FD, one per line.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from palaestra.core.child_process import die_with_parent
 from palaestra.core.errors import PalaestraError
 
 
-def main(lines: int, answers: int) -> int:
+def main(lines: int, responses: int) -> int:
     start = json.loads(first_line(lines))
     die_with_parent(start["parent"])
     try:
         cluster = ClusterConfig(**start["cluster"])
-        with open_ray(cluster.address, cpus=cluster.cpus, is_checked=False) as session:  # every share is
-            driver = Driver(session, answers, cluster)
-            driver.say({"ready": True})
+        with open_ray(cluster.address, cpus=cluster.cpus, is_checked=False) as session:  # every share is checked
+            driver = Driver(session, responses, cluster)
+            driver.send({"ready": True})
             driver.run(lines)
     except PalaestraError as error:
-        words = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
-        os.write(answers, json.dumps(words).encode() + b"\n")
+        failure = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
+        os.write(responses, json.dumps(failure).encode() + b"\n")
         return error.exit_code
     return 0
 
 
 def first_line(lines: int) -> bytes:
-    """Byte by byte: what follows is for the driver, which listens to the pipe and to no buffer."""
+    """Reads byte by byte: the driver reads the rest from the pipe, not from a buffer."""
     text = b""
     while not text.endswith(b"\n") and (byte := os.read(lines, 1)):
         text += byte

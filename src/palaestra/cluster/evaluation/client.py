@@ -1,4 +1,4 @@
-"""Judges checkpoints on Ray: requests go out, episodes come back, reports are put together here.
+"""Evaluates requests on Ray: sends them to the driver process and makes reports of the episodes that come back.
 
 The `remote_evaluator` of the executor `ray`; nothing of Ray is loaded into this process.
 """
@@ -36,15 +36,15 @@ LOG = "ray.log"
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What became of a request: a report, perhaps of a part only, and why there is no more."""
+class EvaluationResult:
+    """The report of a request, perhaps incomplete, and the error if there was one."""
 
     number: int
     request: EvaluationRequest
     report: SuiteReport | None
-    retries: int = 0  # of shares that were lost on the way
+    retries: int = 0  # of lost shares
     error: PalaestraError | None = None
-    is_ray_lost: bool = False  # then no other request will fare better
+    is_ray_lost: bool = False  # then every other request fails as well
 
 
 @dataclass
@@ -52,15 +52,15 @@ class _Pending:
     request: EvaluationRequest
     on_episodes: Callable[[list[EpisodeResult]], None]
     episodes: dict[str, list[EpisodeResult]] = field(default_factory=dict)  # by simulation
-    seconds: dict[str, float] = field(default_factory=dict)  # that workers played
+    seconds: dict[str, float] = field(default_factory=dict)  # of play, by simulation
 
 
-def _nothing(_episodes: list[EpisodeResult]) -> None:
-    """Of episodes at which nobody looks."""
+def _ignore(_episodes: list[EpisodeResult]) -> None:
+    pass
 
 
 class RayClient:
-    """A `RemoteEvaluator`, and what the command line needs beyond that. Ray is opened by the first request."""
+    """A `RemoteEvaluator` that the command line uses as well. The first request opens Ray."""
 
     def __init__(self, cluster: ClusterConfig | None = None, log: Path | None = None) -> None:
         require_ray()
@@ -81,7 +81,7 @@ class RayClient:
         return len(self._pending)
 
     def submit(self, request: EvaluationRequest, sidecar: Path) -> None:
-        self.send(request, sidecar, trust_module=True)  # a training's own checkpoint names modules that it has loaded
+        self.send(request, sidecar, trust_module=True)  # a training has loaded the modules that its checkpoints name
 
     def send(
         self,
@@ -89,53 +89,55 @@ class RayClient:
         sidecar: Path,
         *,
         trust_module: bool,
-        on_episodes: Callable[[list[EpisodeResult]], None] = _nothing,
+        on_episodes: Callable[[list[EpisodeResult]], None] = _ignore,
     ) -> int:
-        """The number under which the answer will come; `on_episodes` gets them before, as they come."""
+        """Returns the number of the request; `on_episodes` is called with episodes as they arrive."""
         if self._link is None:
             self._link = self._opened()
         number = next(self._numbers)
         self._pending[number] = _Pending(request, on_episodes)
         text = request_to_json(request)
-        self._link.say({"id": number, "request": text, "sidecar": str(sidecar.resolve()), "trust_module": trust_module})
+        self._link.send(
+            {"id": number, "request": text, "sidecar": str(sidecar.resolve()), "trust_module": trust_module}
+        )
         return number
 
     def collect(self) -> list[tuple[EvaluationRequest, SuiteReport | str]]:
-        heard: list[tuple[EvaluationRequest, SuiteReport | str]] = []
-        for answer in self.answers():
-            if answer.report is not None and answer.error is not None:
-                logger.warning("%s was evaluated in part: %s", answer.report.checkpoint, answer.error)
-            heard.append((answer.request, str(answer.error) if answer.report is None else answer.report))
-        return heard
+        received: list[tuple[EvaluationRequest, SuiteReport | str]] = []
+        for result in self.responses():
+            if result.report is not None and result.error is not None:
+                logger.warning("%s was evaluated in part: %s", result.report.checkpoint, result.error)
+            received.append((result.request, str(result.error) if result.report is None else result.report))
+        return received
 
-    def answers(self) -> list[Answer]:
-        """Of the requests that were answered since the last call; when Ray is lost, all are."""
+    def responses(self) -> list[EvaluationResult]:
+        """The results that have arrived since the last call; an error for every request when Ray is lost."""
         if self._link is None:
             return []
         try:
-            messages = self._link.hear()
+            messages = self._link.receive()
         except RunFailed as error:
             self._link = None
-            lost = [self._settled(number, 0.0, 0, error) for number in list(self._pending)]
-            return [replace(answer, is_ray_lost=True) for answer in lost]
+            lost = [self._make_result(number, 0.0, 0, error) for number in list(self._pending)]
+            return [replace(result, is_ray_lost=True) for result in lost]
         found = []
         for message in messages:
-            if message["id"] not in self._pending:  # dropped meanwhile
+            if message["id"] not in self._pending:  # cancelled
                 continue
             if message.get("done"):
                 found.append(self._done(message))
             else:
-                self._keep(message)
+                self._add_episodes(message)
         return found
 
     def wait(self, seconds: float) -> None:
         if self._link is not None:
             self._link.wait(seconds)
 
-    def drop(self, number: int) -> None:
-        """Nobody wants the answer any more."""
+    def cancel(self, number: int) -> None:
+        """Cancels a request."""
         if self._pending.pop(number, None) is not None and self._link is not None:
-            self._link.say({"id": number, "drop": True})
+            self._link.send({"id": number, "drop": True})
 
     def close(self) -> None:
         self._pending.clear()
@@ -147,31 +149,31 @@ class RayClient:
         try:
             return DriverProcess(self._cluster, self._log)
         except OSError as error:
-            raise RunFailed(f"No process to speak with Ray could be started: {error.strerror}.") from error
+            raise RunFailed(f"The Ray driver process could not be started: {error.strerror}.") from error
 
-    def _keep(self, message: dict[str, Any]) -> None:
+    def _add_episodes(self, message: dict[str, Any]) -> None:
         pending, simulation = self._pending[message["id"]], message["simulation"]
         episodes = [episode_from(row) for row in message["episodes"]]
         pending.episodes.setdefault(simulation, []).extend(episodes)
         pending.seconds[simulation] = pending.seconds.get(simulation, 0.0) + message["seconds"]
         pending.on_episodes(episodes)
 
-    def _done(self, message: dict[str, Any]) -> Answer:
+    def _done(self, message: dict[str, Any]) -> EvaluationResult:
         error = None
         if message["error"]:
             error = RunFailed(message["error"], message["hint"])
             error.exit_code = message["exit_code"]
         code = {host: tuple(names) for host, names in message.get("code_differences", {}).items()}
-        return self._settled(message["id"], message["seconds"], message["retries"], error, code)
+        return self._make_result(message["id"], message["seconds"], message["retries"], error, code)
 
-    def _settled(
+    def _make_result(
         self,
         number: int,
         seconds: float,
         retries: int,
         error: RunFailed | None,
         code_differences: dict[str, tuple[str, ...]] | None = None,
-    ) -> Answer:
+    ) -> EvaluationResult:
         pending = self._pending.pop(number)
         plans = pending.request.plans
         reports = tuple(
@@ -184,17 +186,17 @@ class RayClient:
         if reports:
             total = seconds or sum(pending.seconds.values())
             report = SuiteReport(reports, total, missing, code_differences or {})
-        return Answer(number, pending.request, report, retries, error)
+        return EvaluationResult(number, pending.request, report, retries, error)
 
 
 def open_evaluator(directory: RunDirectory) -> RayClient:
-    """For a training: what Ray has to say is in the run's logs."""
+    """The client of a training; the output of Ray goes to the logs of the run."""
     return RayClient(cluster_of(directory), directory.logs / LOG)
 
 
-OPEN_SECONDS = 120.0  # a busy machine takes its time to start Ray; a cluster that does not answer is known much sooner
-SILENT_SECONDS = 60.0  # without a sign of life
-SETTLE_SECONDS = 10.0  # for Ray to be put away
+OPEN_SECONDS = 120.0  # Ray starts slowly on a busy machine; a cluster that does not respond is reported much sooner
+SILENT_SECONDS = 60.0  # without a heartbeat
+SHUTDOWN_SECONDS = 10.0  # for Ray to shut down
 DRIVER = "palaestra.cluster.evaluation"
 
 
@@ -216,7 +218,7 @@ class DriverProcess:
                 can_wait=False,
             )
         self._heard_at = self._clock.monotonic()
-        self.say({"cluster": cluster.model_dump(), "parent": os.getpid()})
+        self.send({"cluster": cluster.model_dump(), "parent": os.getpid()})
 
     @property
     def pid(self) -> int:
@@ -226,16 +228,16 @@ class DriverProcess:
     def name(self) -> str:
         return f"Ray at {self._cluster.address}" if self._cluster.address else "Ray on this machine"
 
-    def say(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         """Sent at once, or with the next call if the process is busy."""
         self._child.send(message)
 
-    def hear(self) -> list[dict[str, Any]]:
+    def receive(self) -> list[dict[str, Any]]:
         """The messages that have come since the last call, except signs of life."""
         try:
             messages = self._child.receive()
         except EOFError:
-            how = self._child.describe_exit(SETTLE_SECONDS)
+            how = self._child.describe_exit(SHUTDOWN_SECONDS)
             raise self._failed(
                 f"{self.name} is gone: its driver process {how}.", "Ask again when it is back."
             ) from None
@@ -250,7 +252,7 @@ class DriverProcess:
         limit = SILENT_SECONDS if self._is_ready else OPEN_SECONDS
         if self._clock.monotonic() - self._heard_at > limit:
             self._child.process.kill()
-            raise self._failed(f"{self.name} has not answered for {limit:g} s.", "Is it overloaded?")
+            raise self._failed(f"{self.name} has not responded for {limit:g} s.", "It may be overloaded.")
         return [message for message in messages if "id" in message]
 
     def wait(self, seconds: float) -> None:
@@ -259,7 +261,7 @@ class DriverProcess:
 
     def close(self) -> None:
         """Requests under way are given up; a Ray of our own is shut down."""
-        self._child.end(SETTLE_SECONDS)
+        self._child.end(SHUTDOWN_SECONDS)
 
     def _failed(self, message: str, hint: str, exit_code: int = 1) -> RunFailed:
         self.close()

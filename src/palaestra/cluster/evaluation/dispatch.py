@@ -1,8 +1,8 @@
-"""Which share is to be played next, and what is known of each request; whoever plays them is somebody else's affair.
+"""Which share is played next, and the state of each request.
 
-Shares wait here and not in Ray: what is lost is counted here, and a queue of thousands costs Ray nothing.
-A share may be out twice: when a node falls silent, nobody knows what it was playing, so every share that was out then
-is dealt again once nothing else waits. The first result of a share counts, later ones are dropped.
+Shares wait here and not in Ray, so that losses are counted here and a long queue costs Ray nothing. A share may be sent
+twice: when a node falls silent, every share that was sent is sent again once nothing else waits. The first result of a
+share counts, later ones are dropped.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from palaestra.cluster.evaluation.messages import PlayedShare, Refusal
     from palaestra.core.evaluation import EvaluationPlan, EvaluationRequest
 
-RETRIES = 3  # of one share, whatever took it down: a lost worker, a lost machine, garbage
-LARGEST_SHARE = 16  # episodes; what is lost with a worker, and how seldom one hears of it
+RETRIES = 3  # of one share: after a lost worker, a lost machine, or an invalid response
+LARGEST_SHARE = 16  # episodes that are lost with a worker, and between two messages
 SHARES_PER_PROCESSOR = 2  # so that all end at about the same time
 
-Message = dict[str, Any]  # for who asked; see `palaestra.cluster.evaluation.client`
+Message = dict[str, Any]  # for the client; see `palaestra.cluster.evaluation.client`
 
 
 @dataclass(frozen=True)
 class Work:
-    """A share on its way."""
+    """A share that is played."""
 
     number: int  # of the request
     plan: EvaluationPlan
@@ -41,8 +41,8 @@ class Work:
 @dataclass
 class _Open:
     request: EvaluationRequest
-    plans: deque[EvaluationPlan]  # not dealt yet
-    waiting: deque[Work] = field(default_factory=deque)  # dealt, to be sent
+    plans: deque[EvaluationPlan]  # not divided into shares yet
+    waiting: deque[Work] = field(default_factory=deque)  # to be sent
     backups: deque[Work] = field(default_factory=deque)  # out on a node that may be lost
     copies: dict[int, int] = field(default_factory=dict)  # by index of a share without a result: how often it is out
     began: float | None = None  # when the first share was sent
@@ -62,7 +62,7 @@ class Dispatch:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._open: dict[int, _Open] = {}
-        self._episodes = 0  # not dealt yet, of all requests
+        self._episodes = 0  # not divided into shares yet, of all requests
         self._indices = count()
         self._clock = clock or SystemClock()
 
@@ -77,15 +77,15 @@ class Dispatch:
         return self._open[work.number].request
 
     def is_open(self, work: Work) -> bool:
-        """Does anybody still want its result?"""
+        """Whether its result is still needed."""
         return work.number in self._open and work.index in self._open[work.number].copies
 
     def next(self, processors: int) -> Work | None:
-        """Something to play for a cluster of that size; None when all is under way."""
+        """The next share for a cluster of that size; None when all were sent."""
         for number, one in self._open.items():
             if not one.waiting and one.plans:
                 plan = one.plans.popleft()
-                shares = _dealt(plan, self._share_size(processors))
+                shares = _divide(plan, self._share_size(processors))
                 one.waiting.extend(Work(number, share, next(self._indices)) for share in shares)
                 self._episodes -= len(plan.seeds)
             if one.waiting:
@@ -93,13 +93,13 @@ class Dispatch:
         return self._next_backup()
 
     def suspect(self, work: Work) -> None:
-        """It may be on a node that is lost: played a second time when nothing else waits, if it is open then."""
+        """The share may be on a lost node: it is sent a second time when nothing else waits."""
         if self.is_open(work):
             self._open[work.number].backups.append(work)
 
     def played(self, work: Work, played: PlayedShare, differences: list[str] | None = None) -> list[Message]:
         """`differences` are those of the code that played it, where they were accepted."""
-        if not self.is_open(work):  # given up, or its copy was faster
+        if not self.is_open(work):  # given up, or a copy was faster
             return []
         one = self._open[work.number]
         del one.copies[work.index]
@@ -110,12 +110,12 @@ class Dispatch:
         return [told, *self._ended(work.number)]
 
     def returned(self, work: Work) -> None:
-        """A node that cannot be used gave it back; that is no attempt."""
+        """Takes back the share of a node that cannot be used; this is no attempt."""
         if self._came_back(work):
             self._open[work.number].waiting.appendleft(work)
 
     def lost(self, work: Work, why: str) -> list[Message]:
-        """Played again, as often as that is worth it; then the request goes on without these episodes."""
+        """Plays a lost share again, up to `RETRIES` times; then the request goes on without its episodes."""
         if not self._came_back(work):
             return []
         one = self._open[work.number]
@@ -131,7 +131,7 @@ class Dispatch:
         return self._ended(work.number)
 
     def refused(self, work: Work, refusal: Refusal) -> list[Message]:
-        """Nothing of this request can be played; what is under way of it is not waited for."""
+        """Ends a request that cannot be played."""
         if work.number not in self._open:
             return []
         return self.given_up(work.number, refusal.message, refusal.hint, refusal.exit_code)
@@ -163,7 +163,7 @@ class Dispatch:
         return None
 
     def _came_back(self, work: Work) -> bool:
-        """Without a result. True: no other copy of it is out, so it must be dealt again."""
+        """Removes a copy without a result. True: no other copy was sent, so the share must be sent again."""
         if not self.is_open(work):
             return False
         one = self._open[work.number]
@@ -175,7 +175,7 @@ class Dispatch:
         return True
 
     def _share_size(self, processors: int) -> int:
-        """Small where little is to be done and all must be busy, large where there is plenty."""
+        """Small for few episodes, so that all processors are busy; large for many."""
         return min(LARGEST_SHARE, max(1, ceil(self._episodes / (SHARES_PER_PROCESSOR * max(1, processors)))))
 
     def _ended(self, number: int) -> list[Message]:
@@ -189,6 +189,6 @@ class Dispatch:
         return [{"id": number, "done": True, "seconds": seconds, "retries": one.retries, **outcome, **code}]
 
 
-def _dealt(plan: EvaluationPlan, size: int) -> Iterator[EvaluationPlan]:
+def _divide(plan: EvaluationPlan, size: int) -> Iterator[EvaluationPlan]:
     for first in range(0, len(plan.seeds), size):
         yield replace(plan, seeds=plan.seeds[first : first + size])

@@ -1,4 +1,4 @@
-"""Speaks with Ray for somebody else: lines of requests in, shares to Ray, lines of what came of them out."""
+"""The Ray driver of evaluations: reads requests, sends shares of their plans to Ray's workers, and reports results."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from palaestra.cluster.nodes import Change
     from palaestra.runs.environment import CodeIdentity
 
-POLL_SECONDS = 0.05  # how long nothing is heard of new requests while shares are played
-HEARTBEAT_SECONDS = 2.0  # between two signs of life
-PER_PROCESSOR = 4  # shares that Ray is given for each: the next one lies ready when one is done
-NO_PROCESSOR_SECONDS = 60.0  # for so long a cluster may have no processor at all
-DEATH_SECONDS = 10.0  # Ray reports what was on a dead node by itself; what it has not by then is played again
-FAILURES = 2  # shares that fail on a node before their request avoids it
+POLL_SECONDS = 0.05  # how long new requests wait while shares are played
+HEARTBEAT_SECONDS = 2.0  # between two heartbeats
+PER_PROCESSOR = 4  # shares in Ray's queue per processor, so that the next one is ready
+NO_PROCESSOR_SECONDS = 60.0  # for which a cluster may have no processor
+DEATH_SECONDS = 10.0  # for Ray to report the shares of a dead node; then they are played again
+FAILURES = 2  # of shares on a node before their request avoids it
 TASK = {"num_cpus": 1, "max_retries": 0}  # retries are counted by us
 
 
 def play(text: str, sidecar: bytes, weights: bytes) -> str:
-    """On the worker; by name, so that torch is loaded there and not here."""
+    """Runs on the worker; imports by name, so that torch is loaded there and not here."""
     ray: Any = import_module("ray")
     node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
     answer: str = import_module("palaestra.cluster.evaluation.tasks").play_share(text, sidecar, weights, node)
@@ -58,12 +58,12 @@ def play(text: str, sidecar: bytes, weights: bytes) -> str:
 
 
 class Driver:
-    def __init__(self, session: RaySession, answers: int, cluster: ClusterConfig | None = None) -> None:
+    def __init__(self, session: RaySession, responses: int, cluster: ClusterConfig | None = None) -> None:
         self._ray = session.ray
-        self._answers = answers
+        self._responses = responses
         self._cluster = cluster or ClusterConfig()
         self._dispatch = Dispatch()
-        self._deliveries = WeightStore(self._ray.put)
+        self._weights = WeightStore(self._ray.put)
         self._sendings: dict[int, _Sending] = {}  # by number of the request
         self._in_flight: dict[Any, Work] = {}  # by Ray's reference to the answer
         self._suspected: dict[Any, Work] = {}  # the same, for those that may be on a lost node
@@ -71,11 +71,11 @@ class Driver:
         self._excluded: dict[str, ExcludedNode] = {}  # by id of the node, for every request
         self._checks: list[tuple[float, list[Any]]] = []  # when, and which references should have ended by then
         self._task = self._ray.remote(**TASK)(play)
-        self._said_at = monotonic()
+        self._sent_at = monotonic()
         self._fed_at = monotonic()  # when there was a processor
 
     def run(self, lines: int) -> None:
-        """Until standard input is closed; what is under way then is given up."""
+        """Runs until standard input is closed; open requests are then given up."""
         text, is_open = b"", True
         while is_open:
             is_waited_for = self._in_flight or self._suspected  # in `_hear`
@@ -88,37 +88,37 @@ class Driver:
                     self._take(json.loads(line))
             self._watch_nodes()
             self._send()
-            self._hear()
-            if monotonic() - self._said_at > HEARTBEAT_SECONDS:
-                self.say({"heartbeat": len(self._in_flight)})
+            self._receive_results()
+            if monotonic() - self._sent_at > HEARTBEAT_SECONDS:
+                self.send({"heartbeat": len(self._in_flight)})
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         data = json.dumps(message).encode() + b"\n"
         while data:
-            data = data[os.write(self._answers, data) :]
-        self._said_at = monotonic()
+            data = data[os.write(self._responses, data) :]
+        self._sent_at = monotonic()
 
-    def _take(self, asked: dict[str, Any]) -> None:
-        number = int(asked["id"])
-        if asked.get("drop"):
+    def _take(self, message: dict[str, Any]) -> None:
+        number = int(message["id"])
+        if message.get("drop"):
             if number in self._dispatch.numbers():
-                self._report(self._dispatch.given_up(number, "Nobody wants it any more."))
+                self._report(self._dispatch.given_up(number, "The request was cancelled."))
             return
-        request = request_from_json(asked["request"])
+        request = request_from_json(message["request"])
         self._dispatch.add(number, request)
         try:
-            parcel = self._deliveries.take(Path(asked["sidecar"]), request.weights)
+            upload = self._weights.take(Path(message["sidecar"]), request.weights)
         except PalaestraError as error:
             self._report(self._dispatch.given_up(number, error.message, error.hint, error.exit_code))
             return
-        code = code_of_process(imported_modules(request.plans, parcel.policy))
-        self._sendings[number] = _Sending(parcel, bool(asked["trust_module"]), code)
+        code = code_of_process(imported_modules(request.plans, upload.policy))
+        self._sendings[number] = _Sending(upload, bool(message["trust_module"]), code)
 
     def _watch_nodes(self) -> None:
-        """A node that falls silent or dies is named once; what may have been there is played again elsewhere."""
+        """Reports lost nodes once, and plays again elsewhere what may have been there."""
         for change in self._monitor.update():
             if not change.is_lost:
-                self.say({"note": f"Node {change.node.name} answers again and is used."})
+                self.send({"note": f"Node {change.node.name} responds again and is used."})
                 continue
             if change.node.cpus:
                 self._note_loss(change)
@@ -131,7 +131,7 @@ class Driver:
             self._dispatch.suspect(work)
 
     def _note_loss(self, change: Change) -> None:
-        self.say({"note": f"Node left out: {change.node.name}: {change.reason}. Its work is done elsewhere."})
+        self.send({"note": f"Node left out: {change.node.name}: {change.reason}. Its episodes are played elsewhere."})
 
     def _send(self) -> None:
         if not len(self._dispatch):
@@ -151,7 +151,7 @@ class Driver:
             )
             avoided = selector(self._monitor.silent | self._excluded.keys() | sending.avoided.keys())
             task = self._task.options(label_selector=avoided) if avoided else self._task
-            self._in_flight[task.remote(text, sending.parcel.sidecar, sending.parcel.weights)] = work
+            self._in_flight[task.remote(text, sending.upload.sidecar, sending.upload.weights)] = work
 
     def _processors(self) -> int:
         found = int(sum(node.cpus for node in self._monitor.usable if node.id not in self._excluded))
@@ -164,7 +164,7 @@ class Driver:
                 self._report(self._dispatch.given_up(number, error, "Are its workers up? See 'palaestra cluster'."))
         return found
 
-    def _hear(self) -> None:
+    def _receive_results(self) -> None:
         references = [*self._in_flight, *self._suspected]
         if not references:
             return
@@ -179,7 +179,7 @@ class Driver:
         try:
             answer = read_response(self._ray.get(reference), work.plan)
         except InvalidResponse as garbage:
-            return self._dispatch.lost(work, f"the answer was garbage ({garbage}).")
+            return self._dispatch.lost(work, f"the response was invalid ({garbage}).")
         except self._ray.exceptions.RayError as error:
             self._count_failure(work, error)
             return self._dispatch.lost(work, describe_ray_error(error, self._ray.exceptions))
@@ -190,7 +190,7 @@ class Driver:
         return self._dispatch.played(work, answer, self._accepted(answer))
 
     def _refuse_code(self, work: Work, refusal: CodeRefusal) -> list[Message]:
-        """The worker's node is not asked again; the share goes to another. Without another it is an error."""
+        """Excludes the worker's node and sends the share to another; an error when none is left."""
         if not self._dispatch.is_open(work):
             return []
         names = shorten(describe_differences(refusal.code))
@@ -209,15 +209,15 @@ class Driver:
         if node is None or node.id in avoided:
             return
         avoided[node.id] = ExcludedNode(node, reason, has_different_code=True)
-        self.say({"note": f"Node left out: {avoided[node.id]}"})
+        self.send({"note": f"Node left out: {avoided[node.id]}"})
 
     def _accepted(self, played: PlayedShare) -> list[str] | None:
         return None if played.code is None else describe_differences(played.code)
 
     def _count_failure(self, work: Work, error: Exception) -> None:
-        """A node on which our function itself fails (a broken installation, a full disk) is avoided by the request.
+        """Excludes a node where our function itself fails (a broken installation, a full disk) for this request.
 
-        The last node is not: then it is the request that is at fault, and its own error must be seen.
+        The last node stays, so that the error of the request is reported.
         """
         node = self._monitor.node_at(getattr(error, "ip", ""))
         sending = self._sendings.get(work.number)
@@ -228,22 +228,22 @@ class Driver:
         others = [each for each in self._monitor.usable if each.cpus and each.id not in taken and each.id != node.id]
         if sending.failures[node.id] >= FAILURES and others and node.id not in sending.avoided:
             sending.avoided[node.id] = ExcludedNode(node, last_line(error))
-            self.say({"note": f"Node left out: {sending.avoided[node.id]}"})
+            self.send({"note": f"Node left out: {sending.avoided[node.id]}"})
 
     def _report(self, messages: list[Message]) -> None:
         for message in messages:
-            self.say(message)
+            self.send(message)
             if message.get("done"):
                 sending = self._sendings.pop(message["id"], None)
                 if sending is not None:
-                    self._deliveries.give_back(sending.parcel)
+                    self._weights.release(sending.upload)
 
 
 class _Sending:
-    """What every share of a request is sent with, and which nodes it avoids."""
+    """What is sent with every share of a request, and the nodes that it avoids."""
 
-    def __init__(self, parcel: CheckpointUpload, trust_module: bool, code: CodeIdentity) -> None:
-        self.parcel = parcel
+    def __init__(self, upload: CheckpointUpload, trust_module: bool, code: CodeIdentity) -> None:
+        self.upload = upload
         self.trust_module = trust_module
         self.code = code
         self.avoided: dict[str, ExcludedNode] = {}  # by id of the node
@@ -251,16 +251,16 @@ class _Sending:
 
 
 def describe_ray_error(error: Exception, known: Any) -> str:
-    """What Ray says of a share that did not come back, in a line; `known` are its exceptions."""
+    """One line about a share that was lost; `known` are Ray's exceptions."""
     if isinstance(error, known.WorkerCrashedError | known.NodeDiedError):
-        return "the worker that played them was lost."
+        return "their worker was lost."
     if isinstance(error, known.OutOfMemoryError):
-        return "the worker that played them had no memory left."
+        return "their worker ran out of memory."
     cause = getattr(error, "cause", None) or error
     return f"{type(cause).__name__}: {last_line(error)}"
 
 
-BYTES_KEPT = 64 << 20  # of weights that nobody plays just now, in the store of Ray
+MAX_IDLE_BYTES = 64 << 20  # of unused weights in Ray's object store
 
 
 @dataclass(frozen=True)
@@ -280,15 +280,15 @@ class _Stored:
 
 
 class WeightStore:
-    """What was put into the store; `put` is Ray's. Who takes a parcel gives it back when nobody plays it any more."""
+    """What was put into the store; `put` is Ray's. Who takes a upload gives it back when nobody plays it any more."""
 
-    def __init__(self, put: Callable[[bytes], Any], bytes_kept: int = BYTES_KEPT) -> None:
+    def __init__(self, put: Callable[[bytes], Any], max_idle_bytes: int = MAX_IDLE_BYTES) -> None:
         self._put = put
-        self._bytes_kept = bytes_kept
+        self._max_idle_bytes = max_idle_bytes
         self._stored: OrderedDict[str, _Stored] = OrderedDict()  # by sha256; the last one used at the end
 
     def take(self, path: Path, sha256: str) -> CheckpointUpload:
-        """The checkpoint of that sidecar, if its weights are those that were asked for."""
+        """The checkpoint of that sidecar, if its weights have this sha256."""
         stored = self._stored.get(sha256)
         if stored is None or path not in stored.sidecars:
             sidecar, weights, policy = packed(path, sha256)
@@ -300,13 +300,13 @@ class WeightStore:
         sidecar, policy = stored.sidecars[path]
         return CheckpointUpload(sha256, sidecar, stored.weights, policy)
 
-    def give_back(self, parcel: CheckpointUpload) -> None:
-        """Ray frees what nobody refers to; what may be wanted again is kept as far as there is room."""
-        self._stored[parcel.sha256].users -= 1
+    def release(self, upload: CheckpointUpload) -> None:
+        """Releases a checkpoint; unused weights stay in the store up to the limit."""
+        self._stored[upload.sha256].users -= 1
         idle = [key for key, stored in self._stored.items() if not stored.users]
         size = sum(self._stored[key].size for key in idle)
         for key in idle:
-            if size <= self._bytes_kept:
+            if size <= self._max_idle_bytes:
                 return
             size -= self._stored.pop(key).size
 
@@ -314,11 +314,11 @@ class WeightStore:
 def packed(path: Path, sha256: str) -> tuple[bytes, bytes, dict[str, Any]]:
     """Sidecar, weights and policy, verified.
 
-    Without what changes later and no player needs: scores and the trainer's state.
+    Without scores and the trainer's state, which change later and are not needed to play.
     """
     checkpoint, parts = verify(path.parent, epoch_of_path(path))
     name = model_name(checkpoint.epoch)
     if checkpoint.files[name]["sha256"] != sha256:
-        raise NotFound(f"{path} has other weights by now.", "Ask again.")
+        raise NotFound(f"{path} has different weights by now.", "Send the request again.")
     bare = replace(checkpoint, score=None, avg_reward=None, metrics={}, files={name: checkpoint.files[name]}, path=None)
     return encode(bare), parts[name], dict(checkpoint.policy)

@@ -1,4 +1,4 @@
-"""Targets times suites as requests to judge, without those that are known: what `palaestra request-eval` sends."""
+"""The jobs of `palaestra request-eval`: targets times suites, sent to Ray; results are recorded in each run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from palaestra.cluster.evaluation.client import Answer
+    from palaestra.cluster.evaluation.client import EvaluationResult
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.evaluation import EvaluationRequest, SuiteReport
     from palaestra.evaluation.targets import EvaluationTarget
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    NEW = "new"  # is to be sent
-    KNOWN = "known"  # the same weights played the same seeds before
-    TWICE = "twice"  # another order of this request comes to the same
+    NEW = "new"  # will be sent
+    KNOWN = "known"  # recorded: the same weights played the same seeds before
+    TWICE = "twice"  # another job of this request is equal
     DONE = "done"
-    PARTIAL = "partial"  # some episodes were lost too often
+    PARTIAL = "partial"  # some episodes were lost
     FAILED = "failed"
 
 
@@ -43,17 +43,17 @@ class Status(StrEnum):
 class EvaluationJob:
     """One checkpoint in one suite."""
 
-    number: int  # among those asked for together, from 0
+    number: int  # among the jobs of a request, from 0
     target: EvaluationTarget
     request: EvaluationRequest
     options: RecordOptions
-    key: str  # equal for orders whose results are equal
+    key: str  # equal for jobs with equal results
     status: Status = Status.NEW
-    mean: float | None = None  # of a known one
+    mean: float | None = None  # of a known job
     error: str = ""
     exit_code: int = 0
-    retries: int = 0  # of shares that were lost on the way
-    report: SuiteReport | None = None  # of a new one, once it was played
+    retries: int = 0  # of lost shares
+    report: SuiteReport | None = None  # of a new job, once it was played
 
     @property
     def suite(self) -> str:
@@ -65,63 +65,63 @@ class EvaluationJob:
 
 
 def make_jobs(
-    targets: Iterable[str], runs_root: Path, asked: Iterable[EvaluationOptions], *, again: bool = False
+    targets: Iterable[str], runs_root: Path, options: Iterable[EvaluationOptions], *, again: bool = False
 ) -> list[EvaluationJob]:
-    """All targets in all suites that are asked for; nothing is loaded, played or sent."""
-    wanted = list(asked)
-    orders: list[EvaluationJob] = []
+    """The jobs of all targets in all suites; nothing is loaded, played or sent."""
+    wanted = list(options)
+    jobs: list[EvaluationJob] = []
     for target in targets:
         for found in find_targets(target, runs_root):
-            orders.extend(_order(number, found, one) for number, one in enumerate(wanted, len(orders)))
-    return _without_doubles(orders, again=again)
+            jobs.extend(_make_job(number, found, one) for number, one in enumerate(wanted, len(jobs)))
+    return _mark_known_jobs(jobs, again=again)
 
 
-def _order(number: int, target: EvaluationTarget, asked: EvaluationOptions) -> EvaluationJob:
-    suite, counts = choose_suite(target, asked)
+def _make_job(number: int, target: EvaluationTarget, options: EvaluationOptions) -> EvaluationJob:
+    suite, is_own_suite = choose_suite(target, options)
     plans = make_plans(
         target.name,
         suite,
-        episodes=asked.episodes,
-        seed=asked.seed,
-        deterministic=asked.deterministic,
-        max_steps=asked.max_steps,
+        episodes=options.episodes,
+        seed=options.seed,
+        deterministic=options.deterministic,
+        max_steps=options.max_steps,
     )
     request = make_request(target.checkpoint, plans)
-    options = RecordOptions(dict(asked.overrides), counts, asked.submitted_by)
-    return EvaluationJob(number, target, request, options, key_of(request.weights, plans))
+    record_options = RecordOptions(dict(options.overrides), is_own_suite, options.submitted_by)
+    return EvaluationJob(number, target, request, record_options, key_of(request.weights, plans))
 
 
-def _without_doubles(orders: list[EvaluationJob], *, again: bool) -> list[EvaluationJob]:
-    known: dict[Path, dict[str, float]] = {}  # by run: what was judged, and with what mean
+def _mark_known_jobs(jobs: list[EvaluationJob], *, again: bool) -> list[EvaluationJob]:
+    known: dict[Path, dict[str, float]] = {}  # by run: keys of recorded evaluations and their means
     seen: set[tuple[Path | None, str]] = set()
     checked = []
-    for order in orders:
-        directory = order.target.directory
+    for job in jobs:
+        directory = job.target.directory
         place = None if directory is None else directory.path
         if directory is not None and directory.path not in known:
-            known[directory.path] = {} if again else _judged_keys(directory)
-        mean = None if place is None else known[place].get(order.key)
-        if (place, order.key) in seen:
-            order = replace(order, status=Status.TWICE)
+            known[directory.path] = {} if again else _recorded_keys(directory)
+        mean = None if place is None else known[place].get(job.key)
+        if (place, job.key) in seen:
+            job = replace(job, status=Status.TWICE)
         elif mean is not None:
-            order = replace(order, status=Status.KNOWN, mean=mean)
-        seen.add((place, order.key))
-        checked.append(order)
+            job = replace(job, status=Status.KNOWN, mean=mean)
+        seen.add((place, job.key))
+        checked.append(job)
     return checked
 
 
-def _judged_keys(directory: RunDirectory) -> dict[str, float]:
-    """Read once for all orders of a run: its summary may be long."""
+def _recorded_keys(directory: RunDirectory) -> dict[str, float]:
+    """The keys of recorded evaluations; read once for all jobs of a run."""
     batches: list[dict[str, Any]] = read_batches(directory)
     return {str(batch["key"]): float(batch["mean"]) for batch in batches if batch.get("key")}
 
 
-AT_ONCE = 256  # requests that are sent and not answered; their checkpoints are held
+AT_ONCE = 256  # open requests; retention keeps their checkpoints
 POLL_SECONDS = 0.1
 
 
 class JobRunner:
-    """One go: every order is sent and, in whatever order they are answered, given back with what became of it."""
+    """Sends jobs, and yields each with its result as results arrive."""
 
     def __init__(
         self,
@@ -133,13 +133,13 @@ class JobRunner:
         self._on_episodes = on_episodes
         self._is_stopped = is_stopped
         self._sent: dict[int, tuple[EvaluationJob, ExitStack]] = {}
-        self._curves: dict[Path, EvaluationEvents] = {}  # one file of events for each run
+        self._events: dict[Path, EvaluationEvents] = {}  # one event file for each run
 
-    def run(self, orders: Sequence[EvaluationJob]) -> Iterator[EvaluationJob]:
-        """`Stopped` when somebody wants it; what was answered by then is written down."""
-        waiting = deque(orders)
+    def run(self, jobs: Sequence[EvaluationJob]) -> Iterator[EvaluationJob]:
+        """Raises `Stopped` when `is_stopped`; earlier results are recorded."""
+        waiting = deque(jobs)
         with ExitStack() as stack:
-            stack.callback(self._let_go)
+            stack.callback(self._release_all)
             while waiting or self._sent:
                 while waiting and len(self._sent) < AT_ONCE:
                     refused = self._send(waiting.popleft())
@@ -148,90 +148,90 @@ class JobRunner:
                 self._evaluator.wait(POLL_SECONDS)
                 if self._is_stopped():
                     raise Stopped
-                for answer in self._evaluator.answers():
-                    yield self._take(answer)
-                    if answer.is_ray_lost and answer.error is not None:
-                        yield from (_failed(order, answer.error) for order in waiting)
+                for result in self._evaluator.responses():
+                    yield self._take(result)
+                    if result.is_ray_lost and result.error is not None:
+                        yield from (_failed(job, result.error) for job in waiting)
                         waiting.clear()
 
-    def _send(self, order: EvaluationJob) -> EvaluationJob | None:
-        path, stack = order.target.checkpoint.path, ExitStack()
+    def _send(self, job: EvaluationJob) -> EvaluationJob | None:
+        path, stack = job.target.checkpoint.path, ExitStack()
         assert path is not None, "it was found on disk"
         try:
-            stack.enter_context(order.target.in_use())
-            self._tell(order, "eval.started", episodes=order.episodes, suite=order.suite, seed=_first_seed(order))
-            trusted = order.target.is_own
-            number = self._evaluator.send(order.request, path, trust_module=trusted, on_episodes=self._on_episodes)
+            stack.enter_context(job.target.in_use())
+            self._tell(job, "eval.started", episodes=job.episodes, suite=job.suite, seed=_first_seed(job))
+            trusted = job.target.is_own
+            number = self._evaluator.send(job.request, path, trust_module=trusted, on_episodes=self._on_episodes)
         except PalaestraError as error:
             stack.close()
-            return self._told(order, error)
-        self._sent[number] = (order, stack)
+            return self._failed_with(job, error)
+        self._sent[number] = (job, stack)
         return None
 
-    def _take(self, answer: Answer) -> EvaluationJob:
-        order, stack = self._sent.pop(answer.number)
+    def _take(self, result: EvaluationResult) -> EvaluationJob:
+        job, stack = self._sent.pop(result.number)
         with stack:
-            if answer.report is None:
-                return self._told(order, answer.error or RunFailed("Nothing was played."))
+            if result.report is None:
+                return self._failed_with(job, result.error or RunFailed("Nothing was played."))
             try:
-                self._write(order, answer)
+                self._write(job, result)
             except PalaestraError as error:
-                return self._told(order, error)
-        status = Status.DONE if answer.report.complete else Status.PARTIAL
-        order = order if answer.error is None else _failed(order, answer.error)
-        return replace(order, status=status, mean=answer.report.mean, report=answer.report, retries=answer.retries)
+                return self._failed_with(job, error)
+        status = Status.DONE if result.report.complete else Status.PARTIAL
+        job = job if result.error is None else _failed(job, result.error)
+        return replace(job, status=status, mean=result.report.mean, report=result.report, retries=result.retries)
 
-    def _write(self, order: EvaluationJob, answer: Answer) -> None:
-        directory = order.target.directory
-        if directory is None or answer.report is None:
+    def _write(self, job: EvaluationJob, result: EvaluationResult) -> None:
+        directory = job.target.directory
+        if directory is None or result.report is None:
             return
-        curves = self._curves.setdefault(directory.path, EvaluationEvents(directory))
-        with EvaluationRecorder(directory, order.target.checkpoint, order.options, curves) as records:
-            records.add(answer.report)
+        events = self._events.setdefault(directory.path, EvaluationEvents(directory))
+        with EvaluationRecorder(directory, job.target.checkpoint, job.options, events) as records:
+            records.add(result.report)
 
-    def _told(self, order: EvaluationJob, error: PalaestraError) -> EvaluationJob:
-        self._tell(order, "eval.failed", error=str(error))
-        return _failed(order, error)
+    def _failed_with(self, job: EvaluationJob, error: PalaestraError) -> EvaluationJob:
+        self._tell(job, "eval.failed", error=str(error))
+        return _failed(job, error)
 
-    def _tell(self, order: EvaluationJob, event: str, **data: Any) -> None:
-        if order.target.directory is not None:
-            traced: dict[str, Any] = {"checkpoint": order.target.name, "epoch": order.target.checkpoint.epoch}
-            Journal(order.target.directory).record(event, **traced, **data)
+    def _tell(self, job: EvaluationJob, event: str, **data: Any) -> None:
+        if job.target.directory is not None:
+            traced: dict[str, Any] = {"checkpoint": job.target.name, "epoch": job.target.checkpoint.epoch}
+            Journal(job.target.directory).record(event, **traced, **data)
 
-    def _let_go(self) -> None:
+    def _release_all(self) -> None:
         for number, (_, stack) in self._sent.items():
-            self._evaluator.drop(number)
+            self._evaluator.cancel(number)
             stack.close()
         self._sent.clear()
-        for curves in self._curves.values():
-            curves.close()
+        for events in self._events.values():
+            events.close()
 
 
 def request_evaluations(
-    orders: Sequence[EvaluationJob],
+    jobs: Sequence[EvaluationJob],
     cluster: Mapping[str, Any] | None = None,
     on_episodes: Callable[[list[EpisodeResult]], None] = lambda _episodes: None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[EvaluationJob]:
-    """Every new order with what became of it, as they are answered; Ray is opened only when there is one.
+    """Yields every new job with its result, as results arrive; Ray is opened only for new jobs.
 
-    `cluster` are settings of `ClusterConfig` that go before what the runs say.
+    `cluster` holds settings of `ClusterConfig` that override those of the runs.
     """
-    new = [order for order in orders if order.status is Status.NEW]
+    new = [job for job in jobs if job.status is Status.NEW]
     if not new:
         return
-    chosen = common_cluster((order.target.directory for order in _one_of_each_run(new)), cluster)
+    chosen = common_cluster((job.target.directory for job in _one_of_each_run(new)), cluster)
     with RayClient(chosen) as evaluator:
         yield from JobRunner(evaluator, on_episodes, is_stopped).run(new)
 
 
-def _one_of_each_run(orders: Sequence[EvaluationJob]) -> Iterable[EvaluationJob]:
-    return {order.target.checkpoint.run: order for order in orders}.values()
+def _one_of_each_run(jobs: Sequence[EvaluationJob]) -> Iterable[EvaluationJob]:
+    return {job.target.checkpoint.run: job for job in jobs}.values()
 
 
-def _failed(order: EvaluationJob, error: PalaestraError) -> EvaluationJob:
-    return replace(order, status=Status.FAILED, error=str(error), exit_code=error.exit_code)
+def _failed(job: EvaluationJob, error: PalaestraError) -> EvaluationJob:
+    return replace(job, status=Status.FAILED, error=str(error), exit_code=error.exit_code)
 
 
-def _first_seed(order: EvaluationJob) -> int:
-    return order.request.plans[0].seeds[0]
+def _first_seed(job: EvaluationJob) -> int:
+    return job.request.plans[0].seeds[0]

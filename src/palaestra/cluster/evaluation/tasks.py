@@ -1,7 +1,6 @@
-"""What a worker of Ray does for us: text and bytes in, text out; nothing of ours is pickled on the way.
+"""What a Ray worker does: text and bytes in, text out; nothing is pickled.
 
-A worker process lives on from task to task and keeps the policies that it has loaded, so that many shares of one
-checkpoint cost one load, and torch is loaded once.
+A worker process stays alive between tasks and caches policies, so that many shares of one checkpoint cost one load.
 """
 
 from __future__ import annotations
@@ -27,17 +26,15 @@ from palaestra.runs.environment import compare_code
 if TYPE_CHECKING:
     from palaestra.cluster.evaluation.messages import Share
 
-POLICIES_KEPT = 8  # in each worker process
+MAX_POLICIES = 8  # in each worker process
 
-_players: OrderedDict[str, LocalEvaluator] = (
-    OrderedDict()
-)  # by what they were loaded from; the last one used at the end
+_evaluators: OrderedDict[str, LocalEvaluator] = OrderedDict()  # by sidecar, the last one used at the end
 
 
 def play_share(text: str, sidecar: bytes, weights: bytes, node: str = "") -> str:
     """Play all seeds of the share in `text`; the answer is what `palaestra.cluster.evaluation.messages` reads.
 
-    Where the code here is not that of who asks, nothing is played unless that was allowed; the answer says so.
+    Where the code differs from the driver's, nothing is played unless that is allowed; the response says so.
     """
     try:
         share = share_from_json(text)
@@ -52,29 +49,29 @@ def play_share(text: str, sidecar: bytes, weights: bytes, node: str = "") -> str
 
 def _played(share: Share, sidecar: bytes, weights: bytes) -> dict[str, Any]:
     with one_thread():
-        player = _player(share, sidecar, weights)
+        evaluator = _evaluator_of(share, sidecar, weights)
         began = monotonic()
-        episodes = [asdict(episode) for episode in player.evaluate(share.plan)]
+        episodes = [asdict(episode) for episode in evaluator.evaluate(share.plan)]
         return {"episodes": episodes, "seconds": monotonic() - began}
 
 
-def _player(share: Share, sidecar: bytes, weights: bytes) -> LocalEvaluator:
+def _evaluator_of(share: Share, sidecar: bytes, weights: bytes) -> LocalEvaluator:
     key = f"{hashlib.sha256(sidecar).hexdigest()} {share.trust_module}"  # the sidecar names the sha256 of the weights
-    if key not in _players:
-        _players[key] = _load(share, sidecar, weights)
-    _players.move_to_end(key)
-    while len(_players) > POLICIES_KEPT:
-        _players.popitem(last=False)
-    return _players[key]
+    if key not in _evaluators:
+        _evaluators[key] = _load(share, sidecar, weights)
+    _evaluators.move_to_end(key)
+    while len(_evaluators) > MAX_POLICIES:
+        _evaluators.popitem(last=False)
+    return _evaluators[key]
 
 
 def _load(share: Share, sidecar: bytes, weights: bytes) -> LocalEvaluator:
-    """Through the same reader as from a disk: checksums first, then safetensors."""
+    """Loads with the reader for files: checksums first, then safetensors."""
     checkpoint = decode(sidecar, f"the sidecar of {share.plan.checkpoint}")
     name = model_name(checkpoint.epoch)
     arrived = digest(weights)
     if arrived != checkpoint.files[name] or arrived["sha256"] != share.request.weights:
-        raise DamagedFile(f"The weights of {share.plan.checkpoint} arrived with another sha256 than was asked for.")
+        raise DamagedFile(f"The weights of {share.plan.checkpoint} have a different sha256 than the request.")
     return LocalEvaluator(
         load_opened_policy(OpenedCheckpoint(checkpoint, {name: weights}), trust_module=share.trust_module)
     )

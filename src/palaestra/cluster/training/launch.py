@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.cluster.address import configured_address
 from palaestra.cluster.connection import open_ray
-from palaestra.cluster.training.placed_rank import PlacedRank, end_actors, first_line
 from palaestra.cluster.training.rank_actor import ActorSite, RankActor, RunUpload
 from palaestra.cluster.training.rank_setup import (
     different_code,
@@ -24,6 +23,7 @@ from palaestra.cluster.training.rank_setup import (
     modules_of,
     upload_for,
 )
+from palaestra.cluster.training.remote_rank import RemoteRank, end_actors, first_line
 from palaestra.cluster.training.run_mirror import RunMirror, free_name
 from palaestra.core.errors import UsageError
 from palaestra.runner.launch import GRACE_SECONDS, IN_ORDER, RanksFailed, outcome_of, progress_of, with_restarts
@@ -61,7 +61,7 @@ def launch_on_ray(job: TrainingJob, count: int) -> TrainOutcome:
 
 
 def _launch_once(session: RaySession, job: TrainingJob, count: int, *, with_gpu: bool) -> TrainOutcome:
-    with _placed(session, job, count, with_gpu=with_gpu) as ranks, forwarded_signals(ranks) as came:
+    with _started_ranks(session, job, count, with_gpu=with_gpu) as ranks, forwarded_signals(ranks) as came:
         _wait(ranks)
     try:
         return outcome_of(job, ranks, [rank.exit_report for rank in ranks], came, ranks[0].pid)
@@ -90,13 +90,13 @@ def require_resources(session: RaySession, count: int, *, with_gpu: bool) -> Non
 
 
 @contextmanager
-def _placed(session: RaySession, job: TrainingJob, count: int, *, with_gpu: bool) -> Iterator[list[PlacedRank]]:
+def _started_ranks(session: RaySession, job: TrainingJob, count: int, *, with_gpu: bool) -> Iterator[list[RemoteRank]]:
     """All ranks, started; whatever happens in the block, none of them is alive after it."""
     ray = session.ray
     bundle = {"CPU": 1, "GPU": 1} if with_gpu else {"CPU": 1}
     group = ray.util.placement_group([bundle] * count, strategy="PACK")
     actors: list[Any] = []
-    ranks: list[PlacedRank] = []
+    ranks: list[RemoteRank] = []
     try:
         if not group.wait(timeout_seconds=PLACE_SECONDS):
             free = ray.available_resources()
@@ -124,7 +124,7 @@ def _actor(ray: Any, group: Any, bundle: Mapping[str, int], number: int) -> Any:
 
 
 def _start(
-    session: RaySession, group: Any, actors: list[Any], job: TrainingJob, ranks: list[PlacedRank], *, with_gpu: bool
+    session: RaySession, group: Any, actors: list[Any], job: TrainingJob, ranks: list[RemoteRank], *, with_gpu: bool
 ) -> None:
     """Fills `ranks` before anything can fail that leaves something behind."""
     ray = session.ray
@@ -140,7 +140,7 @@ def _start(
         for number, actor in enumerate(actors):
             own = mirror if number == 0 else None
             host, root = sites[number].host, job.runs_root
-            ranks.append(PlacedRank(ray, actor, number, host, mirror=own, node_timeout=timeout, runs_root=root))
+            ranks.append(RemoteRank(ray, actor, number, host, mirror=own, node_timeout=timeout, runs_root=root))
         port = ray.get(actors[0].listen.remote(sites[0].address), timeout=BEGIN_SECONDS)
         _start_processes(ray, actors, sites, job, port, ranks, with_gpu=with_gpu)
     except ray.exceptions.RayError as error:
@@ -153,7 +153,7 @@ def _start_processes(
     sites: list[ActorSite],
     job: TrainingJob,
     port: int,
-    ranks: list[PlacedRank],
+    ranks: list[RemoteRank],
     *,
     with_gpu: bool,
 ) -> None:
@@ -167,7 +167,7 @@ def _start_processes(
         rank.there = there if rank.mirror is not None else ""
 
 
-def _delivery(job: TrainingJob, rank: PlacedRank) -> RunUpload:
+def _delivery(job: TrainingJob, rank: RemoteRank) -> RunUpload:
     """Followers learn from the leader, through the group, where the run stands; they get what its settings name."""
     return upload_for(job.config, job.runs_root, rank.mirror)
 
@@ -214,7 +214,7 @@ def local_numbers(sites: list[ActorSite]) -> list[int]:
     return [[site.node for site in sites[:number]].count(sites[number].node) for number in range(len(sites))]
 
 
-def _wait(ranks: list[PlacedRank]) -> None:
+def _wait(ranks: list[RemoteRank]) -> None:
     """Until all have ended. When one fails, the others get a moment to notice it themselves."""
     deadline = float("inf")
     while True:

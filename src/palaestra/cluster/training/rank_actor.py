@@ -29,8 +29,12 @@ from palaestra.runs.store import ENVIRONMENT_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-OWN = "RAY_"  # variables with which Ray tells its workers who they are
-KEPT = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")  # a rank may ask the cluster for an evaluation
+RAY_PREFIX = "RAY_"  # variables with which Ray tells its workers who they are
+FORWARDED_RAY_VARIABLES = (
+    "RAY_AUTH_MODE",
+    "RAY_AUTH_TOKEN",
+    "RAY_AUTH_TOKEN_PATH",
+)  # a rank may ask the cluster for an evaluation
 RANK_VARIABLES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 OWN_DISK = "PALAESTRA_OWN_DISK"  # set on a machine: runs are trained in its scratch directory, whatever it sees
 MOST_BYTES = 1 << 20  # of output in one report
@@ -189,7 +193,7 @@ def rank_variables(variables: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
-        if name in KEPT or not (name.startswith(OWN) or name in RANK_VARIABLES)
+        if name in FORWARDED_RAY_VARIABLES or not (name.startswith(RAY_PREFIX) or name in RANK_VARIABLES)
     }
 
 

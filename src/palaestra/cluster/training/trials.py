@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cluster.address import configured_address
 from palaestra.cluster.connection import open_ray
 from palaestra.cluster.nodes import alive_nodes
-from palaestra.cluster.training.placed_rank import LOST, PlacedRank, end_actors, first_line
 from palaestra.cluster.training.rank_actor import RankActor
 from palaestra.cluster.training.rank_setup import (
     different_code,
@@ -26,6 +25,7 @@ from palaestra.cluster.training.rank_setup import (
     modules_of,
     upload_for,
 )
+from palaestra.cluster.training.remote_rank import LOST, RemoteRank, end_actors, first_line
 from palaestra.cluster.training.run_mirror import RunMirror
 from palaestra.core.errors import PalaestraError, UsageError
 from palaestra.core.trials import TrialResult
@@ -52,7 +52,7 @@ class RaySlots:
     def __init__(self, wanted: SlotRequest) -> None:
         self._wanted = wanted
         self._stack = ExitStack()
-        self._trials: dict[str, PlacedTrial] = {}
+        self._trials: dict[str, RemoteTrial] = {}
         self._waiting: dict[str, TrialRequest] = {}  # their machine was unfit, or left before they began
         self._stopped: list[TrialResult] = []  # of those that never began
         self._refused: dict[str, str] = {}  # node -> what differs there
@@ -133,11 +133,11 @@ class RaySlots:
                 return
             del self._waiting[name]
             marker = self._marker(TrainingJob.from_json(order.job).runs_root.absolute())
-            self._trials[name] = PlacedTrial(
+            self._trials[name] = RemoteTrial(
                 self._ray, order, node, marker, self._wanted, is_embedded=self._is_embedded
             )
 
-    def _put_back(self, trial: PlacedTrial) -> None:
+    def _put_back(self, trial: RemoteTrial) -> None:
         """It has not started, and waits for another node."""
         self._ray.kill(trial.actor)
         trial.release()
@@ -148,7 +148,7 @@ class RaySlots:
         if trial.has_different_code or self._failures[trial.node.id] >= MAX_FAILURES:
             self._refuse(trial)
 
-    def _refuse(self, trial: PlacedTrial) -> None:
+    def _refuse(self, trial: RemoteTrial) -> None:
         why = "its code differs: " if trial.has_different_code else ""
         if trial.node.id not in self._refused:
             self._refused[trial.node.id] = f"{trial.node.address}: {why}{trial.failure}"
@@ -198,7 +198,7 @@ def _own_cpus(wanted: SlotRequest) -> int | None:
 ANSWER_SECONDS = 60.0
 
 
-class PlacedTrial:
+class RemoteTrial:
     """Of `order`, on `node`. `poll` brings it on; `end` is there when it is over.
 
     Before its process has started nothing is lost: then `failure` says why this node cannot be used for it.
@@ -220,7 +220,7 @@ class PlacedTrial:
         self._host = node.address
         self._modules = modules_of(self._job.config)
         self._is_stopped = False
-        self._rank: PlacedRank | None = None
+        self._rank: RemoteRank | None = None
         self._mirror: RunMirror | None = None
         by_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
         options = {"num_cpus": wanted.cpus_each, "num_gpus": wanted.gpus_each, "max_restarts": 0}
@@ -232,7 +232,7 @@ class PlacedTrial:
     def poll(self) -> None:
         try:
             if self._rank is None:
-                self._bring_on()
+                self._advance()
             else:
                 self._rank.poll()
                 self._conclude(self._rank)
@@ -256,7 +256,7 @@ class PlacedTrial:
         if self._mirror is not None:
             self._mirror.close()
 
-    def _bring_on(self) -> None:
+    def _advance(self) -> None:
         """From the actor's first answer to the start of its process."""
         if self._started is None and self._is_stopped:
             self._finish(TrialResult(self.order.name, 128 + signal.SIGTERM))
@@ -279,8 +279,8 @@ class PlacedTrial:
         self._host = site.host
         self._started = self.actor.start.remote(None, self.order.job, forwarded_variables(), str(Path.cwd()), delivery)
 
-    def _running(self, there: str) -> PlacedRank:
-        rank = PlacedRank(
+    def _running(self, there: str) -> RemoteRank:
+        rank = RemoteRank(
             self._ray,
             self.actor,
             0,
@@ -294,7 +294,7 @@ class PlacedTrial:
             rank.send_signal(signal.SIGTERM)
         return rank
 
-    def _conclude(self, rank: PlacedRank) -> None:
+    def _conclude(self, rank: RemoteRank) -> None:
         if rank.code is None:
             return
         report = rank.exit_report

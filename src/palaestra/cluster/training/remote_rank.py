@@ -27,7 +27,7 @@ CLOSE_SECONDS = 10.0
 MAX_REASON = 160  # characters of what Ray says
 
 
-class PlacedRank:
+class RemoteRank:
     """What `workers.launch` wants to know of a rank, gathered from the reports of its actor.
 
     `mirror` is the copy of its run, where the run lives on a disk of its own machine; below `runs_root` is the run to
@@ -63,7 +63,7 @@ class PlacedRank:
         self._actor = actor
         self._timeout = node_timeout
         self._write_output = write_output or _to_standard_error
-        self._asked: Any = None
+        self._pending_report: Any = None
         self._silence = 0.0  # seconds
         self._polled_at = time.monotonic()
         self._retry_at = 0.0
@@ -86,14 +86,14 @@ class PlacedRank:
             return
         while self._signals:
             self._actor.signal.remote(self._signals.pop(0))
-        if self._asked is None:
-            self._asked, self._silence = self._actor.report.remote(wants_run=not self._is_behind()), 0.0
-        if not self._ray.wait([self._asked], timeout=0)[0]:
+        if self._pending_report is None:
+            self._pending_report, self._silence = self._actor.report.remote(wants_run=not self._is_behind()), 0.0
+        if not self._ray.wait([self._pending_report], timeout=0)[0]:
             self._silence += pause
             if self._timeout is not None and self._silence > self._timeout:
                 self._lose(f"no sign of life for {self._timeout:g} s")
             return
-        asked, self._asked = self._asked, None
+        asked, self._pending_report = self._pending_report, None
         try:
             report = self._ray.get(asked)
         except self._ray.exceptions.RayError as error:

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from palaestra.cluster.training.placed_rank import PlacedRank
 from palaestra.cluster.training.rank_actor import RankReport
+from palaestra.cluster.training.remote_rank import RemoteRank
 from palaestra.cluster.training.run_changes import Appended
 from palaestra.cluster.training.run_sender import RunReport
 from palaestra.runner.launcher import ExitReport
@@ -32,12 +32,12 @@ class Reference:
 
 
 class Method:
-    def __init__(self, answers):
-        self.calls, self.answers = [], answers
+    def __init__(self, responses):
+        self.calls, self.responses = [], responses
 
     def remote(self, *words, **options):
         self.calls.append(words)
-        return self.answers.pop(0) if self.answers else Reference(None, is_ready=False)
+        return self.responses.pop(0) if self.responses else Reference(None, is_ready=False)
 
 
 class PaperActor:
@@ -47,7 +47,7 @@ class PaperActor:
 
 def placed(*reports, **options):
     actor = PaperActor(*reports)
-    return PlacedRank(PaperRay(), actor, 1, "there", **options), actor
+    return RemoteRank(PaperRay(), actor, 1, "there", **options), actor
 
 
 def test_output_goes_to_standard_error_as_it_is(capfdbinary):
@@ -109,7 +109,7 @@ def test_without_a_sign_of_life_it_counts_as_lost_after_its_limit(monkeypatch):
     rank, _ = placed(Reference(None, is_ready=False), node_timeout=20.0)
     now = time.monotonic()
     for second in range(1, 23):
-        monkeypatch.setattr("palaestra.cluster.training.placed_rank.time.monotonic", lambda second=second: now + second)
+        monkeypatch.setattr("palaestra.cluster.training.remote_rank.time.monotonic", lambda second=second: now + second)
         rank.poll()
         assert (rank.code is None) == (second <= 20)
     assert rank.is_lost
@@ -120,7 +120,7 @@ def test_time_in_which_the_driver_itself_stood_still_does_not_count(monkeypatch)
     rank, _ = placed(Reference(None, is_ready=False), node_timeout=20.0)
     now = time.monotonic()
     rank.poll()
-    monkeypatch.setattr("palaestra.cluster.training.placed_rank.time.monotonic", lambda: now + 3600)
+    monkeypatch.setattr("palaestra.cluster.training.remote_rank.time.monotonic", lambda: now + 3600)
     rank.poll()
     assert rank.code is None
 
