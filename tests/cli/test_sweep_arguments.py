@@ -85,7 +85,7 @@ def test_a_sweep_that_goes_on_keeps_what_it_was_asked():
         ("trials=3 trials=4", "'trials' is set twice"),
         ("trials=", "'trials=' has no value"),
         ("ppo.gamma=0.9,1 ppo.gamma=3", "set twice"),
-        ("trials=0", "trials=0"),
+        ("trials=0", "trials: 0"),
         ("seeds=5..1", "5 is above 1"),
         ("cartpole acrobot", "Expected one name"),
         ("ppo.gamma=0.9..0.8", "0.9 is above 0.8"),

@@ -61,9 +61,9 @@ def test_reasons_are_told_in_our_words_and_not_in_those_of_pydantic():
     with pytest.raises(ValidationError) as caught:
         TrainConfig.model_validate(wrong)
     messages = " ".join(message for message, _ in describe_errors(TrainConfig, caught.value))
-    assert "it must be at least 1" in messages
-    assert "it must be at most 1" in messages
-    assert "it must be a whole number" in messages
+    assert "(must be at least 1)" in messages
+    assert "(must be at most 1)" in messages
+    assert "(must be a whole number)" in messages
     assert "Invalid value for device: 'tpu' (available: auto, cpu, cuda)." in messages
     assert not any(words in messages for words in ("Input", "should", "parse", "a valid "))
 

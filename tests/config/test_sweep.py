@@ -45,8 +45,8 @@ def test_what_is_no_list_of_seeds_is_refused_with_what_would_be(text, said):
     ("asked", "said"),
     [
         ({"trails": 3}, "Did you mean 'trials'?"),
-        ({"trials": 0}, "trials=0"),
-        ({"trials": MAX_TRIALS + 1}, "trials="),
+        ({"trials": 0}, "trials: 0"),
+        ({"trials": MAX_TRIALS + 1}, "trials: 1001"),
         ({"method": "annealing"}, "method: 'annealing'"),
         ({"seeds": "5..1"}, "5 is above 1"),
         ({"seeds": [1, 1]}, "more than once"),

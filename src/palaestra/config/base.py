@@ -44,7 +44,7 @@ class Frozen(BaseModel):
     def _refuse_booleans_as_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         # pydantic would read `total_steps=true` as 1
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation in NUMBERS:
-            raise ValueError("a number is wanted, not true or false")
+            raise ValueError("must be a number, not true or false")
         return value
 
 

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as small lessons: the key, the value given, what would be right."""
+"""Pydantic's validation errors as messages for users: the key, its value, what is allowed, and the nearest key."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def describe_errors(model_type: type[BaseModel], error: ValidationError) -> list[tuple[str, str]]:
-    """(message, hint) of every mistake, in the order of the keys."""
+    """(message, hint) of every error, in the order of the keys."""
     keys = {key.path: key for key in list_keys(model_type)}
     sections = section_names(model_type)
     return [_describe(details, keys, sections) for details in error.errors(include_url=False)]
 
 
 def field_errors_of(error: PalaestraError, model_type: type[BaseModel], key: str = "") -> list[FieldError]:
-    """One entry for each wrong field where `error` came of a validation; else the error itself, under `key`."""
+    """One entry for each invalid field if `error` comes from a validation; else the error itself, under `key`."""
     cause = error.__cause__
     if not isinstance(cause, ValidationError):
         return [FieldError(key, error.message, error.hint, error.exit_code)]
@@ -59,19 +59,26 @@ def _describe(details: ErrorDetails, keys: dict[str, KeyInfo], sections: list[st
     path = ".".join(str(part) for part in details["loc"])
     if details["type"] == "extra_forbidden":
         return _unknown(path, keys, sections)
-    setting = f"{path}={_show(details['input'])}"
+    key, reason = keys.get(path), error_reason(details)
+    names_value = details["type"] == "value_error" and not reason.startswith("must ")
+    if details["type"] == "missing":
+        message = f"Missing value for {path}."
+    elif names_value and key is None:  # a rule between several keys of one section
+        return f"{path or 'Invalid configuration'}: {reason}.", ""
+    elif names_value:
+        message = f"Invalid value for {path}: {reason}."
+    else:
+        message = f"Invalid value for {path}: {_show(details['input'])} ({reason})."
+    return message, _expected(path, keys, details["type"] == "literal_error")
+
+
+def _expected(path: str, keys: dict[str, KeyInfo], is_choice: bool) -> str:
+    """The hint for a wrong value: what the key accepts and means."""
     key = keys.get(path)
-    if details["type"] == "literal_error" and key is not None:
-        available = details["ctx"]["expected"].replace(" or ", ", ").replace("'", "")
-        hint = f"{path}: {key.description}."
-        return f"Invalid value for {path}: {_show(repr(details['input']))} (available: {available}).", hint
     if key is not None and not key.is_section:
-        return f"'{setting}' cannot be: {error_reason(details)}.", f"{path} is {key.accepts}: {key.description}."
-    if details["type"] == "value_error":  # a rule between several keys of one section
-        return f"{path or 'these settings'}: {error_reason(details)}.", ""
-    inside = [name for name in keys if name.startswith(f"{path}.")]
-    hint = f"{path} is a section; set for example {inside[0]}=…" if inside else ""
-    return f"'{setting}' cannot be: {error_reason(details)}.", hint
+        return f"{path}: {key.description}." if is_choice else f"Expected: {key.accepts} ({key.description})."
+    inside = next((name for name in keys if name.startswith(f"{path}.")), "")
+    return f"{path} is a section; set for example {inside}=…" if inside else ""
 
 
 def _unknown(path: str, keys: dict[str, KeyInfo], sections: list[str]) -> tuple[str, str]:
@@ -82,50 +89,57 @@ def _unknown(path: str, keys: dict[str, KeyInfo], sections: list[str]) -> tuple[
     return f"No key named '{path}'.", hint
 
 
-# By pydantic's type of error; {…} are its figures. What is not named here keeps pydantic's words.
+# By pydantic's error type; {…} are its limits. Other types keep pydantic's message.
 REASONS = {
-    "greater_than": "it must be above {gt}",
-    "greater_than_equal": "it must be at least {ge}",
-    "less_than": "it must be below {lt}",
-    "less_than_equal": "it must be at most {le}",
-    "int_parsing": "it must be a whole number",
-    "int_type": "it must be a whole number",
-    "int_from_float": "it must be a whole number",
-    "float_parsing": "it must be a number",
-    "float_type": "it must be a number",
-    "finite_number": "it must be a finite number",
-    "bool_parsing": "it must be true or false",
-    "bool_type": "it must be true or false",
-    "string_type": "it must be text",
-    "string_too_short": "it must have at least {min_length} characters",
-    "string_too_long": "it must have at most {max_length} characters",
-    "string_pattern_mismatch": "it must match {pattern}",
-    "too_short": "it must have at least {min_length} entries",
-    "too_long": "it must have at most {max_length} entries",
-    "literal_error": "it must be {expected}",
-    "enum": "it must be {expected}",
-    "list_type": "it must be a list",
-    "tuple_type": "it must be a list",
-    "dict_type": "it must be a section of settings",
-    "model_type": "it must be a section of settings",
-    "missing": "it is missing",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt}",
+    "less_than_equal": "must be at most {le}",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "literal_error": "available: {expected}",
+    "enum": "available: {expected}",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a section of settings",
+    "model_type": "must be a section of settings",
+    "missing": "is missing",
 }
 
 
 def error_reason(details: ErrorDetails) -> str:
-    """Why pydantic refused a value, in our words."""
+    """Why a value is invalid: `must be at least 1`."""
     if details["type"] == "value_error":
         return str(details["ctx"]["error"])
     if details["type"] in REASONS:
-        figures = details.get("ctx", {})
-        plain = {name: f"{one:g}" if isinstance(one, float) else one for name, one in figures.items()}  # 1, not 1.0
-        return REASONS[details["type"]].format(**plain)
+        limits = {name: _limit(limit) for name, limit in details.get("ctx", {}).items()}
+        return REASONS[details["type"]].format(**limits)
     text = details["msg"].removeprefix("Input should be ")
-    return f"it must be {text}" if text != details["msg"] else text
+    return f"must be {text}" if text != details["msg"] else text
+
+
+def _limit(limit: Any) -> str:
+    """`1` for 1.0, and `auto, cpu, cuda` for pydantic's list of choices."""
+    if isinstance(limit, float):
+        return f"{limit:g}"
+    return str(limit).replace(" or ", ", ").replace("'", "") if isinstance(limit, str) else str(limit)
 
 
 def _show(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
+    """As YAML writes it, cut at 60 characters."""
+    text = {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

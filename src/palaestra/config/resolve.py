@@ -1,4 +1,4 @@
-"""Overrides laid over a recipe, validated as a whole; whatever is wrong is said at once."""
+"""Applies overrides to a recipe and validates the result; all errors are reported at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def resolve_config(model_type: type[Model], base: Model | None, overrides: Mapping[str, Any]) -> Model:
-    """`base` (default: the model's own values) with `overrides` laid over it, leaf by leaf."""
+    """`base` (default: the model's own values) with `overrides` applied key by key."""
     start = base if base is not None else model_type()
     merged = merge(model_type, start.model_dump(mode="python"), dict(overrides))
     try:
@@ -33,11 +33,11 @@ def resolve_config(model_type: type[Model], base: Model | None, overrides: Mappi
             message, hint = lines[0]
             raise UsageError(message, hint) from error
         text = "\n".join(f"  - {message} {hint}".rstrip() for message, hint in lines)
-        raise UsageError(f"{len(lines)} settings cannot be used:\n{text}") from error
+        raise UsageError(f"{len(lines)} invalid settings:\n{text}") from error
 
 
 def merge(model_type: type[BaseModel] | None, base: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
-    """A new dictionary; neither argument's nested parts are shared with it."""
+    """A new dictionary that shares no nested values with its arguments."""
     merged = deepcopy(base)
     renamed = model_type.renamed_keys if model_type is not None and issubclass(model_type, Frozen) else {}
     for key, value in overrides.items():
@@ -57,7 +57,7 @@ def merge(model_type: type[BaseModel] | None, base: dict[str, Any], overrides: d
 
 
 def resolve_training(recipe_name: str, overrides: Mapping[str, Any]) -> TrainConfig:
-    """The recipe's settings with `overrides` laid over; without a recipe name, over the defaults."""
+    """The recipe's settings with `overrides` applied; without a recipe name, the defaults with `overrides`."""
     base = find_recipe(recipe_name).config if recipe_name else None
     return resolve_config(TrainConfig, base, overrides)
 
@@ -65,7 +65,7 @@ def resolve_training(recipe_name: str, overrides: Mapping[str, Any]) -> TrainCon
 def build_request(
     recipe_name: str, overrides: Mapping[str, Any], *, name: str = "", submitted_by: str = "", command: str = ""
 ) -> tuple[RunRequest, TrainConfig]:
-    """What was asked, and what will be run. Refuses here, before anything is on disk."""
+    """The request and its complete configuration, validated before anything is written to disk."""
     config = resolve_training(recipe_name, overrides)
     if recipe_name:
         require_extra(recipe_name, find_recipe(recipe_name))

@@ -129,7 +129,7 @@ def _refuse_values(recipe: str, parameters: tuple[Parameter, ...], fixed: dict[s
         raise UsageError(*lines[0])
     if lines:
         text = "\n".join(f"  - {message} {hint}".rstrip() for message, hint in lines)
-        raise UsageError(f"{len(lines)} settings cannot be used:\n{text}")
+        raise UsageError(f"{len(lines)} invalid settings:\n{text}")
 
 
 def _errors_of_keys(recipe: str, settings: dict[str, Any]) -> list[tuple[str, str]]:

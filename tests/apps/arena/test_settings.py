@@ -55,7 +55,7 @@ def test_settings_that_do_not_go_together_are_told_together():
         ({"rewards": 3}, "rewards=3 must be a table of names and values"),
         ({"mine": 3}, "mine=3 must be a table of names and values"),
         ({"agents": 2.5}, "agents=2.5 must be a whole number"),
-        ({"agents": True}, "agents=True cannot be: a number is wanted, not true or false"),
+        ({"agents": True}, "agents=True must be a number, not true or false"),
         ({"combat": 7}, "combat=7 must be true or false"),
         ({"observation": "byte"}, "observation='byte' must be 'bytes', 'tokens' or 'box'"),
         ({"teams": 5}, "teams=5 must be at most 4"),

@@ -174,4 +174,4 @@ def _wish(problem: Any) -> str:
     first_word = kind.split("_")[0]
     if first_word in wanted:
         return f"must be {wanted[first_word]}"
-    return f"cannot be: {problem['msg'].removeprefix('Value error, ')}"
+    return str(problem["msg"]).removeprefix("Value error, ")
