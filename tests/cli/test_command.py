@@ -56,7 +56,7 @@ def test_an_unknown_action_is_told_with_the_nearest():
         group.main([])
 
 
-def _words(parser):
+def _argv(parser):
     parser.add_argument("name")
 
 
@@ -64,7 +64,7 @@ def greet(arguments):
     return CommandResult({"hello": arguments.name}, ("hello",), ((arguments.name,),), ("That was all.",), exit_code=3)
 
 
-GREET = CommandPlugin("greets", ("palaestra greet a",) * 3, _words, f"{__name__}:greet")
+GREET = CommandPlugin("greets", ("palaestra greet a",) * 3, _argv, f"{__name__}:greet")
 
 
 @pytest.fixture

@@ -36,4 +36,4 @@ def test_what_needs_a_missing_extra_is_marked_and_not_made(call, monkeypatch):
 
 def test_ids_that_only_say_that_they_are_gone_are_never_made():
     gone = next(spec for spec in registry.values() if callable(spec.entry_point))
-    assert describe(gone, look=True)["actions"] is None
+    assert describe(gone, with_spaces=True)["actions"] is None

@@ -78,8 +78,8 @@ def test_how_far_it_is_is_one_line_of_requests():
     progress = RequestProgress(10, 48)
     assert progress.text() == f"[{'-' * 24}] 0/10 evaluations | 0/48 episodes"
     progress.count([1] * 12)
-    progress.answered(failed=False)
-    progress.answered(failed=True)
+    progress.finished(failed=False)
+    progress.finished(failed=True)
     assert progress.text() == f"[{'#' * 6}{'-' * 18}] 2/10 evaluations | 12/48 episodes | 1 failed"
 
 

@@ -16,7 +16,7 @@ class Elsewhere:
     """Plays here what Ray would play; `error` is what it says instead."""
 
     def __init__(self, root, error=None):
-        self.root, self.error, self.sent, self.answered = root, error, [], 0
+        self.root, self.error, self.sent, self.finished = root, error, [], 0
 
     def __enter__(self):
         return self
@@ -32,7 +32,7 @@ class Elsewhere:
         pass
 
     def responses(self):
-        fresh, self.answered = self.sent[self.answered :], len(self.sent)
+        fresh, self.finished = self.sent[self.finished :], len(self.sent)
         first = len(self.sent) - len(fresh) + 1
         return [self._answer(first + number, request) for number, request in enumerate(fresh)]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from palaestra.cli.run_tool import split_tool, verb_words
+from palaestra.cli.run_tool import split_tool, verb_arguments
 from palaestra.core.errors import NotFound, UsageError
 
 
@@ -16,7 +16,7 @@ from palaestra.core.errors import NotFound, UsageError
     ],
 )
 def test_a_recipe_and_a_tool_are_the_words_of_the_verb(words, same):
-    assert verb_words(words[0], words[1:]) == same
+    assert verb_arguments(words[0], words[1:]) == same
 
 
 def test_a_recipe_followed_by_train_trains_it(call, workplace):
@@ -31,7 +31,7 @@ def test_what_is_no_recipe_or_no_tool_is_refused_with_the_nearest():
     with pytest.raises(UsageError, match="'trian'|Did you mean 'train'"):
         split_tool("cartpole.trian")
     with pytest.raises(UsageError, match="needs a run"):
-        verb_words("cartpole.eval", ["--episodes=3"])
+        verb_arguments("cartpole.eval", ["--episodes=3"])
 
 
 def test_without_the_verb_the_whole_command_is_named(call):

@@ -30,7 +30,7 @@ def test_a_port_in_use_is_said(call):
     "flags", [("--port", "-1"), ("--port", "x"), ("--tls-cert", "x"), ("--name", "a b"), ("--port", "70000")]
 )
 def test_flags_that_cannot_be_are_refused(call, flags, monkeypatch):
-    monkeypatch.setattr(serve, "run_server", lambda root, settings, tell: pytest.fail("it was started"))
+    monkeypatch.setattr(serve, "run_server", lambda root, settings, announce: pytest.fail("it was started"))
     code, out, _ = call("serve", *flags)
     assert (code, out) == (2, "")
 
@@ -40,7 +40,7 @@ def test_what_is_said_when_it_is_ready(call, monkeypatch, workplace):
     opened = []
     monkeypatch.setattr(serve.webbrowser, "open", opened.append)
     ready = Ready("http://127.0.0.1:1", "http://127.0.0.1:1/login?code=x", workplace)
-    monkeypatch.setattr(serve, "run_server", lambda root, settings, tell: tell(ready))
+    monkeypatch.setattr(serve, "run_server", lambda root, settings, announce: announce(ready))
     code, out, err = call("serve", "--open")
     assert (code, err, len(out.splitlines())) == (0, "", 1)
     assert ready.url in out
@@ -49,7 +49,7 @@ def test_what_is_said_when_it_is_ready(call, monkeypatch, workplace):
 
 
 def test_the_network_is_warned_of_loudly(call, monkeypatch):
-    monkeypatch.setattr(serve, "run_server", lambda root, settings, tell: None)
+    monkeypatch.setattr(serve, "run_server", lambda root, settings, announce: None)
     _, _, err = call("serve", "--host", "0.0.0.0", "--allow-remote")
     assert err.startswith("WARNING: other machines can reach this daemon on 0.0.0.0, WITHOUT TLS")
 

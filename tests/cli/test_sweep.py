@@ -5,7 +5,7 @@ import json
 import pytest
 
 from palaestra.cli.candidates import complete
-from palaestra.cli.output import plain
+from palaestra.cli.output import to_json_data
 from palaestra.cli.sweep import as_data, print_trials
 from palaestra.config.sweep import SweepConfig
 from palaestra.runs.store import runs_root
@@ -133,7 +133,7 @@ def test_a_sweep_without_trials_says_so(capsys):
 
 
 def test_the_same_as_json():
-    data = json.loads(json.dumps(plain(as_data(PLAN, TRIALS, {}))))
+    data = json.loads(json.dumps(to_json_data(as_data(PLAN, TRIALS, {}))))
     assert (data["name"], data["best"]) == ("lr", 2)
     assert [one["number"] for one in data["trials"]] == [2, 1, 3, 4]
     assert data["trials"][0]["runs"] == ["lr-t2-s1", "lr-t2-s2", "lr-t2-s3"]

@@ -28,11 +28,11 @@ def test_json_tells_everything_and_nothing_else_is_on_stdout(call, runs):
         "--json",
     )
     code, out, _ = call(*words, "env.max_episode_steps=5")
-    film = json.loads(out)
+    video = json.loads(out)
     assert code == 0
-    assert [episode["seed"] for episode in film["episodes"]] == [3, 4]
-    assert (film["frame_rate"], film["path"]) == (20, "a.mp4")
-    assert film["width"] > film["height"]
+    assert [episode["seed"] for episode in video["episodes"]] == [3, 4]
+    assert (video["frame_rate"], video["path"]) == (20, "a.mp4")
+    assert video["width"] > video["height"]
 
 
 def test_a_file_that_is_there_is_replaced_by_force_only(call, runs, workplace):

@@ -74,7 +74,7 @@ def _row(node: NodeStatus) -> tuple[str, ...]:
     )
 
 
-def candidates(_words: Sequence[str]) -> list[str]:
+def candidates(_argv: Sequence[str]) -> list[str]:
     return [f"{ADDRESS_KEY}="]
 
 

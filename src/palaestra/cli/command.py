@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELP = {"-h", "--help"}
 
 
-def _nothing(_words: Sequence[str]) -> list[str]:
+def _nothing(_argv: Sequence[str]) -> list[str]:
     return []
 
 
@@ -108,23 +108,23 @@ def as_command(name: str, plugin: CommandPlugin) -> Command:
         parser.add_flag("--json", action="store_true", help="print one JSON object on stdout")
 
     def run(arguments: Namespace) -> int:
-        return tell(_work_of(plugin.work)(arguments), as_json=arguments.json)
+        return print_result(_work_of(plugin.work)(arguments), as_json=arguments.json)
 
     return Command(name, plugin.summary, plugin.examples, add_arguments, run)
 
 
-def tell(answer: CommandResult, *, as_json: bool) -> int:
+def print_result(result: CommandResult, *, as_json: bool) -> int:
     if as_json:
-        print_json(answer.data)
-        return answer.exit_code
-    if answer.columns:
-        print_table(answer.columns, answer.rows)
-    for line in answer.notes:
+        print_json(result.data)
+        return result.exit_code
+    if result.columns:
+        print_table(result.columns, result.rows)
+    for line in result.notes:
         note(line)
-    return answer.exit_code
+    return result.exit_code
 
 
-def _work_of(place: str) -> Callable[[Namespace], CommandResult]:
-    module, _, function = place.partition(":")
+def _work_of(reference: str) -> Callable[[Namespace], CommandResult]:
+    module, _, function = reference.partition(":")
     work: Callable[[Namespace], CommandResult] = getattr(import_module(module), function)
     return work

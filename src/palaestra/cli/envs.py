@@ -43,7 +43,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(arguments: Namespace) -> int:
     specs = find_specs(arguments.filter, everything=arguments.all)
-    rows = [describe(spec, look=len(specs) <= FEW or _entry(spec).startswith(CHEAP)) for spec in specs]
+    rows = [describe(spec, with_spaces=len(specs) <= FEW or _entry(spec).startswith(CHEAP)) for spec in specs]
     if arguments.json:
         print_json(rows)
         return 0
@@ -70,11 +70,11 @@ def find_specs(part: str, *, everything: bool) -> list[EnvSpec]:
     ]
 
 
-def describe(spec: EnvSpec, *, look: bool) -> dict[str, Any]:
+def describe(spec: EnvSpec, *, with_spaces: bool) -> dict[str, Any]:
     entry = _entry(spec)
     extra = next((extra for start, extra in EXTRA_OF.items() if entry.startswith(start)), "")
     installed = is_installed(extra)
-    actions, observations = _spaces(spec) if look and installed and _can_be_made_by_us(spec) else (None, None)
+    actions, observations = _spaces(spec) if with_spaces and installed and _can_be_made_by_us(spec) else (None, None)
     return {
         "id": spec.id,
         "actions": actions,

@@ -269,7 +269,7 @@ def _demand(report: SuiteReport, least: float | None) -> None:
         raise BelowScore(f"The mean return {report.mean:g} of {report.checkpoint} is below --min-score {least:g}.")
 
 
-def candidates(_words: Sequence[str]) -> list[str]:
+def candidates(_argv: Sequence[str]) -> list[str]:
     return [*run_selectors(), *(f"{SUITE_KEY}={name}" for name in recipe_names()), f"{REMOTE_KEY}=true"]
 
 

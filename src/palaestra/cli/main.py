@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # else a lost peer fills the screen
     collect_rarely()
     try:
-        text = direct_answer(argv)
+        text = direct_output(argv)
         if text is None:
             code = load_verb(argv[0]).main(argv[1:])
         else:
@@ -86,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def direct_answer(argv: list[str]) -> str | None:
+def direct_output(argv: list[str]) -> str | None:
     """The text of the help, of the version or of a completion; None when a command is asked for."""
     if not argv or argv[0] in {"-h", "--help", "help"}:
         return help_text()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.cli.arguments import KINDS_GROUP
 from palaestra.cli.candidates import show
 from palaestra.cli.output import note, print_json, print_text
-from palaestra.cli.submit import request_data, tell
+from palaestra.cli.submit import print_run, request_data
 from palaestra.client.calls import connect
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.yaml import dump_yaml
@@ -58,7 +58,7 @@ def train_as(train_arguments: TrainArguments, arguments: Namespace, command: str
         return _submit(prepared, train_arguments, command, as_json=arguments.json)
     directory = store.create(prepared.request, prepared.config, train_arguments.run or None, prepared.total_steps)
     code = _work(kind.command(directory.path), directory, is_quiet=arguments.quiet or arguments.json)
-    _tell(directory, code, as_json=arguments.json, is_quiet=arguments.quiet)
+    _report(directory, code, as_json=arguments.json, is_quiet=arguments.quiet)
     return code
 
 
@@ -103,7 +103,7 @@ def _submit(prepared: Prepared, train_arguments: TrainArguments, command: str, *
     }
     with connect() as client:
         submitted = client.submit(**request)
-    return tell(submitted, as_json=as_json, is_over=False)
+    return print_run(submitted, as_json=as_json, is_over=False)
 
 
 def _work(command: list[str], directory: RunDirectory, *, is_quiet: bool) -> int:
@@ -139,7 +139,7 @@ def _forwarded_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _tell(directory: RunDirectory, code: int, *, as_json: bool, is_quiet: bool) -> None:
+def _report(directory: RunDirectory, code: int, *, as_json: bool, is_quiet: bool) -> None:
     record = read_record(directory)
     if as_json:
         print_json({"run": record.id, "name": record.name, "kind": record.kind, "state": record.state}

@@ -30,7 +30,7 @@ def print_json(data: Any, indent: int | None = 2) -> None:
 
 def json_text(data: Any, indent: int | None = None) -> str:
     """The same values to whoever parses it, and no control character to a terminal."""
-    text = json.dumps(plain(data), indent=indent, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(to_json_data(data), indent=indent, ensure_ascii=False, allow_nan=False)
     return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 
 
@@ -112,14 +112,14 @@ def clean(value: object) -> str:
     return escape_controls(text)
 
 
-def plain(data: Any) -> Any:
+def to_json_data(data: Any) -> Any:
     """Dataclasses, tuples, paths and enums as JSON knows them."""
     if is_dataclass(data) and not isinstance(data, type):
-        return plain(asdict(data))
+        return to_json_data(asdict(data))
     if isinstance(data, dict):
-        return {str(key): plain(value) for key, value in data.items()}
+        return {str(key): to_json_data(value) for key, value in data.items()}
     if isinstance(data, list | tuple | set | frozenset):
-        return [plain(value) for value in data]
+        return [to_json_data(value) for value in data]
     if isinstance(data, float):
         return data if isfinite(data) else None
     return data if data is None or isinstance(data, bool | int | str) else str(data)

@@ -64,7 +64,7 @@ def run_show(arguments: Namespace) -> int:
     env = resolve_config(EnvConfig, None, overrides["env"]) if "env" in overrides else None
     found = describe(policy, None if env is None else _interface(env), "" if env is None else env.id)
     if arguments.json:
-        print_json({"policy": name, **_plain(found)})
+        print_json({"policy": name, **_as_data(found)})
     else:
         _print_description(found)
     return 0
@@ -88,7 +88,7 @@ def _refuse_other_sections(overrides: dict[str, Any]) -> None:
             raise UsageError(f"'{section}' has no effect on a policy's layers.", hint)
 
 
-def _plain(found: Description) -> dict[str, Any]:
+def _as_data(found: Description) -> dict[str, Any]:
     return {
         "shown_for": found.shown_for,
         "weights": found.weights,
@@ -115,7 +115,7 @@ def _shape(shape: tuple[int, ...] | None) -> str:
     return "" if shape is None else str(list(shape))
 
 
-def _candidates(_words: Sequence[str]) -> list[str]:
+def _candidates(_argv: Sequence[str]) -> list[str]:
     return sorted({*shipped_names(), *plugins.names("policies")})
 
 

@@ -63,7 +63,7 @@ class RequestProgress:
         self._episodes = episodes
         self._clock = clock or SystemClock()
         self._drawn_at = float("-inf")
-        self._answered = 0
+        self._finished = 0
         self._failed = 0
         self._played = 0
         self._is_shown = sys.stderr.isatty()
@@ -82,8 +82,8 @@ class RequestProgress:
         self._played += len(episodes)
         self._draw()
 
-    def answered(self, *, failed: bool) -> None:
-        self._answered += 1
+    def finished(self, *, failed: bool) -> None:
+        self._finished += 1
         self._failed += failed
         self._draw()
 
@@ -92,7 +92,7 @@ class RequestProgress:
         full = WIDTH * self._played // max(1, self._episodes)
         bar = "#" * full + "-" * (WIDTH - full)
         failed = f" | {self._failed} failed" if self._failed else ""
-        counts = f"{self._answered}/{self._evaluations} evaluations | {self._played}/{self._episodes} episodes"
+        counts = f"{self._finished}/{self._evaluations} evaluations | {self._played}/{self._episodes} episodes"
         return f"[{bar}] {counts}{failed}"
 
     def _draw(self) -> None:

@@ -82,14 +82,14 @@ def run(arguments: Namespace) -> int:
         return 0
     with stop_on_signals() as stop:
         try:
-            answered = _answered(orders, request_arguments.cluster, stop)
+            finished = _request(orders, request_arguments.cluster, stop)
         except StopNow as now:
             return now.exit_code
-    show([answered.get(order.number, order) for order in orders], as_json=arguments.json)
+    show([finished.get(order.number, order) for order in orders], as_json=arguments.json)
     if stop:
         note("palaestra: stopped; finished evaluations are saved")
         return exit_code_of(stop.signal or signal.SIGINT)
-    return exit_code([answered.get(order.number, order) for order in orders])
+    return exit_code([finished.get(order.number, order) for order in orders])
 
 
 def _orders(request_arguments: RequestArguments, arguments: Namespace) -> list[EvaluationJob]:
@@ -108,25 +108,25 @@ def _orders(request_arguments: RequestArguments, arguments: Namespace) -> list[E
     return make_jobs(request_arguments.targets, runs_root(), asked, again=arguments.again)
 
 
-def _answered(orders: list[EvaluationJob], cluster: dict[str, Any], stop: StopRequest) -> dict[int, EvaluationJob]:
+def _request(orders: list[EvaluationJob], cluster: dict[str, Any], stop: StopRequest) -> dict[int, EvaluationJob]:
     """By number, as far as they were answered before somebody had enough."""
     from palaestra.cluster.evaluation.jobs import request_evaluations
 
     new = [order for order in orders if order.status == "new"]
-    answered: dict[int, EvaluationJob] = {}
+    finished: dict[int, EvaluationJob] = {}
     with RequestProgress(len(new), sum(order.episodes for order in new)) as progress:
         try:
             for order in request_evaluations(orders, cluster, progress.count, lambda: bool(stop)):
-                answered[order.number] = order
-                progress.answered(failed=order.status not in GOOD)
+                finished[order.number] = order
+                progress.finished(failed=order.status not in GOOD)
         except Stopped:
-            return answered
-    return answered
+            return finished
+    return finished
 
 
 def show(orders: Sequence[EvaluationJob], *, as_json: bool, in_full: bool = False) -> None:
     if as_json:
-        print_json({"evaluations": [_plain(order, in_full=in_full) for order in orders]})
+        print_json({"evaluations": [_as_data(order, in_full=in_full) for order in orders]})
         return
     rows = [
         (_called(order), order.suite, order.episodes, order.status, order.mean, order.retries or None)
@@ -135,7 +135,7 @@ def show(orders: Sequence[EvaluationJob], *, as_json: bool, in_full: bool = Fals
     print_table(("checkpoint", "suite", "episodes", "status", "mean", "retries"), rows)
     counts = Counter(str(order.status) for order in orders)
     note(", ".join(f"{count} {status}" for status, count in counts.items()))
-    _tell_reasons(orders)
+    _print_reasons(orders)
 
 
 def exit_code(orders: Sequence[EvaluationJob]) -> int:
@@ -143,7 +143,7 @@ def exit_code(orders: Sequence[EvaluationJob]) -> int:
     return next((order.exit_code or 1 for order in orders if order.status not in GOOD), 0)
 
 
-def _tell_reasons(orders: Sequence[EvaluationJob]) -> None:
+def _print_reasons(orders: Sequence[EvaluationJob]) -> None:
     """One line for each reason, however many failed for it."""
     reasons = Counter(order.error for order in orders if order.error)
     for reason, count in reasons.most_common(REASONS_SHOWN):
@@ -157,7 +157,7 @@ def _called(order: EvaluationJob) -> str:
     return f"{checkpoint.run_name or checkpoint.run}:{checkpoint.epoch}"
 
 
-def _plain(order: EvaluationJob, *, in_full: bool) -> dict[str, Any]:
+def _as_data(order: EvaluationJob, *, in_full: bool) -> dict[str, Any]:
     fields = {
         "checkpoint": order.target.name,
         "suite": order.suite,
@@ -172,7 +172,7 @@ def _plain(order: EvaluationJob, *, in_full: bool) -> dict[str, Any]:
     return {**fields, "request": asdict(order.request)} if in_full else fields
 
 
-def candidates(_words: Sequence[str]) -> list[str]:
+def candidates(_argv: Sequence[str]) -> list[str]:
     every = [f"{name}{ALL}" for name in run_names()]
     return [*run_selectors(), *every, *(f"{SUITE_KEY}={name}" for name in recipe_names())]
 

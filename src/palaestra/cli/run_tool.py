@@ -36,7 +36,7 @@ def is_recipe_tool(word: str) -> bool:
     return tool in TOOLS and recipe in recipe_names()
 
 
-def verb_words(word: str, rest: Sequence[str]) -> list[str]:
+def verb_arguments(word: str, rest: Sequence[str]) -> list[str]:
     """The same as the words of the verb: `arena.basic.train run=a` -> `train arena.basic run=a`."""
     recipe, verb = split_tool(word)
     if verb not in OF_RUNS:
@@ -55,7 +55,7 @@ class RunTool(Command):
         if not argv or argv[0] in HELP:
             print(self.help_text())
             return 0
-        verb, *rest = verb_words(argv[0], argv[1:])
+        verb, *rest = verb_arguments(argv[0], argv[1:])
         command: Command = import_module(f"palaestra.cli.{verb}").COMMAND
         return command.main(rest)
 
@@ -69,7 +69,7 @@ def _run(arguments: Namespace) -> int:
     return COMMAND.main([arguments.tool, *arguments.settings])
 
 
-def _candidates(_words: Sequence[str]) -> list[str]:
+def _candidates(_argv: Sequence[str]) -> list[str]:
     return [f"{recipe}.{tool}" for recipe in recipe_names() for tool in TOOLS]
 
 

@@ -162,7 +162,7 @@ def _diff_arguments(parser: Parser) -> None:
     _add_json(parser)
 
 
-def _names(_words: Sequence[str]) -> list[str]:
+def _names(_argv: Sequence[str]) -> list[str]:
     return run_names()
 
 

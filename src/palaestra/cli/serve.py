@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
     if settings.is_remote:
         note(_warning(settings))
 
-    def tell(ready: Ready) -> None:
+    def announce(ready: Ready) -> None:
         if arguments.json:
             print_json({"url": ready.url, "link": ready.link, "runs": ready.root})
         else:
@@ -71,7 +71,7 @@ def run(arguments: Namespace) -> int:
         if arguments.open:
             webbrowser.open(ready.link)
 
-    run_server(runs_root(), settings, tell)
+    run_server(runs_root(), settings, announce)
     return 0
 
 

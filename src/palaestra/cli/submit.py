@@ -57,14 +57,14 @@ def run(arguments: Namespace) -> int:
             return _print_check(client.check(**request), as_json=arguments.json)
         submitted = client.submit(**request)
         ended = _wait(client, submitted["id"]) if arguments.wait else submitted
-    return tell(ended, as_json=arguments.json, is_over=arguments.wait)
+    return print_run(ended, as_json=arguments.json, is_over=arguments.wait)
 
 
 def detach(train_arguments: TrainArguments, nproc: int, command: str, *, as_json: bool) -> int:
     """`palaestra train --detach`."""
     with connect() as client:
         submitted = client.submit(**request_data(train_arguments, nproc, command))
-    return tell(submitted, as_json=as_json, is_over=False)
+    return print_run(submitted, as_json=as_json, is_over=False)
 
 
 def request_data(train_arguments: TrainArguments, nproc: int, command: str) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def from_here(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, SCRIPT_KEY: str(Path(script).expanduser().absolute())}
 
 
-def tell(run_data: dict[str, Any], *, as_json: bool, is_over: bool) -> int:
+def print_run(run_data: dict[str, Any], *, as_json: bool, is_over: bool) -> int:
     name, state = run_data["name"], run_data["state"]
     if as_json:
         print_json(run_data)

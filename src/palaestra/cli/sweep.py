@@ -47,7 +47,7 @@ palaestra sweep show     the trials of one, the best first"""
 
 
 def run_run(arguments: Namespace) -> int:
-    sweep_request = _asked(arguments)
+    sweep_request = _sweep_arguments(arguments)
     plan = plan_sweep(sweep_request.config)
     if plan.config.recipe:
         require_extra(plan.config.recipe, find_recipe(plan.config.recipe))
@@ -117,7 +117,7 @@ def run_show(arguments: Namespace) -> int:
     return 0
 
 
-def _asked(arguments: Namespace) -> SweepArguments:
+def _sweep_arguments(arguments: Namespace) -> SweepArguments:
     """From the words; of a sweep that exists, from its own file."""
     if arguments.resume is None:
         return parse_sweep_arguments(arguments.settings)
@@ -165,7 +165,7 @@ def _add_json(parser: Parser) -> None:
     parser.add_flag("--json", action="store_true", help="print JSON on stdout")
 
 
-def _details(_words: Sequence[str]) -> list[str]:
+def _details(_argv: Sequence[str]) -> list[str]:
     keys = [key for key in list_keys(SweepConfig) if key.path not in NOT_SETTINGS]
     lines = [line for key in keys for line in (f"    {key.path}={show(key.default)}", f"        {key.description}")]
     return [GRAMMAR, *lines, OTHERS]
@@ -176,7 +176,7 @@ def _candidates(argv: Sequence[str]) -> list[str]:
     return [*names, "sweep=", *(f"{key}=" for key in OWN_KEYS), *complete_keys(argv[-1] if argv else "")]
 
 
-def _names(_words: Sequence[str]) -> list[str]:
+def _names(_argv: Sequence[str]) -> list[str]:
     return SweepStore(runs_root()).names()
 
 

@@ -58,15 +58,15 @@ def run(arguments: Namespace) -> int:
         out=out,
         overrides=parse_overrides(settings),
     )
-    film = make_video(target, runs_root(), order, _tell)
+    video = make_video(target, runs_root(), order, _print_episode)
     if arguments.json:
-        print_json(film)
+        print_json(video)
     else:
-        print(film.path)
+        print(video.path)
     return 0
 
 
-def _tell(episode: EpisodeResult) -> None:
+def _print_episode(episode: EpisodeResult) -> None:
     note(f"seed {episode.seed}: return {episode.total_reward:g}, {episode.length} steps")
 
 
