@@ -44,7 +44,7 @@ STRASSEN = {
     "wall_seconds": 1.2,
     "cpu_seconds": 1.1,
     "found_at": 1789.0,
-    "verdict": "discovered",
+    "origin": "discovered",
     "parents": [],
     "benchmark_count": 1,
     "file": "/runs/discoveries/<script>.json",

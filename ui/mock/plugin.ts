@@ -24,7 +24,7 @@ const runs: Run[] = makeRuns(Number(process.env['MOCK_RUNS'] ?? 24), Date.now() 
 const find = (id: string | undefined): Run => runs.find((run) => run.id === id) ?? refuse(404, `No run is called '${id}'.`);
 const LINES = Array.from({ length: 400 }, (_, line) => `2026-11-16 03:${String(line % 60).padStart(2, '0')} info run=01K rank=0 update ${line} return=${(line * 1.21).toFixed(1)}`);
 
-const FOUND = { id: '2x2x2-zt-r7-0123', format: '2x2x2', field: 'zt', field_meaning: 'coefficients -1, 0 and 1', rank: 7, naive_rank: 8, known: 7, comparison: 'matches', additions_naive: 18, additions_eliminated: 15, additions_known: 15, largest_coefficient: 1, fingerprint: '0123', canonical: '4567', run: '', method: 'flip', seed: 1, step: 123456, wall_seconds: 1.2, cpu_seconds: 1.1, found_at: 1.79e9, verdict: 'discovered', parents: [], benchmark_count: 0, file: '/runs/discoveries/2x2x2.json' };
+const FOUND = { id: '2x2x2-zt-r7-0123', format: '2x2x2', field: 'zt', field_meaning: 'coefficients -1, 0 and 1', rank: 7, naive_rank: 8, known: 7, comparison: 'matches', additions_naive: 18, additions_eliminated: 15, additions_known: 15, largest_coefficient: 1, fingerprint: '0123', canonical: '4567', run: '', method: 'flip', seed: 1, step: 123456, wall_seconds: 1.2, cpu_seconds: 1.1, found_at: 1.79e9, origin: 'discovered', parents: [], benchmark_count: 0, file: '/runs/discoveries/2x2x2.json' };
 
 class Refusal extends Error {
   constructor(readonly status: number, message: string, readonly fields: object[] = []) {

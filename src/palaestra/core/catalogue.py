@@ -1,4 +1,4 @@
-"""What an app has found and keeps (`App.catalogues`): the daemon shows it without knowing the app."""
+"""Types of the catalogue of discovered algorithms (`App.catalogues`), which the daemon serves without the app."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class KnownRank(TypedDict):
-    """The best known ranks of one format, by field; a field that is missing has no known rank."""
+    """The best known ranks of one format, by field; a missing field has no known rank."""
 
     format: str  # "3x3x3"
-    naive: int  # multiplications of the schoolbook
+    naive: int  # multiplications of the standard algorithm
     gf2: NotRequired[int]
     zt: NotRequired[int]
     z: NotRequired[int]
@@ -37,22 +37,22 @@ class FoundScheme(TypedDict):
     additions_known: int | None
     largest_coefficient: int
     fingerprint: str
-    canonical: str  # empty: too many symmetries of its own
-    run: str  # empty: it was imported
+    canonical: str  # empty: the scheme has too many symmetries
+    run: str  # empty: imported
     method: str
     seed: int | None
     step: int | None
     wall_seconds: float | None
     cpu_seconds: float | None
     found_at: float | None
-    verdict: str
+    origin: str  # discovered, reproduced, or where it was imported from
     parents: list[str]
     benchmark_count: int
     file: str
 
 
 class BenchmarkCell(TypedDict):
-    """A type of numbers and a size: the scheme beside what the platform offers."""
+    """A benchmark of a dtype and a size: the scheme and the baselines."""
 
     dtype: str
     detail: str  # bits of the integers, or the modulus
@@ -60,15 +60,15 @@ class BenchmarkCell(TypedDict):
     levels: int
     seconds: float
     baseline: str
-    baseline_seconds: float | None  # null: it would have taken too long
-    gain: float | None  # of the scheme against the baseline
+    baseline_seconds: float | None  # null: it would take too long
+    gain: float | None  # baseline seconds / scheme seconds
     kernel_gain: float | None
     algorithm_gain: float
     error: float | None
     baseline_error: float | None
     is_exact: bool | None
-    others: dict[str, float]  # seconds of further ways, by name
-    verdict: str  # win, even, loss: against the fastest other way
+    others: dict[str, float]  # seconds of other methods, by name
+    result: str  # win, even, loss: against the fastest other method
 
 
 class SchemeBenchmark(TypedDict):
@@ -79,7 +79,7 @@ class SchemeBenchmark(TypedDict):
     hardware: dict[str, Any]
     software: dict[str, str]
     products_checked: int
-    crossovers: dict[str, int | None]  # by dtype: from this size on the scheme gains
+    crossovers: dict[str, int | None]  # by dtype: the size from which the scheme is faster
     cells: list[BenchmarkCell]
 
 
@@ -88,7 +88,7 @@ class SchemeDetail(FoundScheme):
     straight_line: list[str]
     code: str
     machine: dict[str, Any]
-    benchmarks: list[SchemeBenchmark]  # the newest first
+    benchmarks: list[SchemeBenchmark]  # newest first
 
 
 class SchemeList(TypedDict):
@@ -99,12 +99,12 @@ class SchemeList(TypedDict):
 
 
 class Catalogue(Protocol):
-    """Plain data for a page. Loading it must not load torch."""
+    """Plain data for the page. Loading it must not import torch."""
 
     def listing(self, runs_root: Path, wanted: str) -> SchemeList:
-        """All entries, or those of one kind; `UsageError` when there is no such kind."""
+        """Returns all entries, or those of one format. Raises `UsageError` for an unknown format."""
         ...
 
     def entry(self, runs_root: Path, name: str) -> SchemeDetail:
-        """One of them in full; `NotFound` when there is none of that name."""
+        """Returns one entry in full. Raises `NotFound`."""
         ...

@@ -25,6 +25,7 @@ The command line prints both and leaves with `exit_code`; nothing else in the ho
     │   └── RefusedFile           a file that could run code if we let it
     ├── NotAnAlgorithm        1   a scheme that does not multiply matrices (apps/matmul)
     ├── EnvCheckFailed        1   what `check_env` found (testing/check_env)
+    ├── HttpError                 an HTTP status of its own (web/responses)
     └── BelowScore            5   `--min-score` was not reached
 """
 

@@ -25,7 +25,7 @@ def test_an_entry_has_formulas_code_and_provenance(strassen, tmp_path):
     (listed,) = catalogue.listing(tmp_path, "2x2x2")["discoveries"]
     assert (listed["id"], listed["rank"], listed["known"], listed["comparison"]) == (entry.file.stem, 7, 7, "matches")
     assert (listed["run"], listed["seed"], listed["step"], listed["found_at"]) == ("01RUN", 3, 1000, 9.0)
-    assert listed["verdict"] == "discovered"
+    assert listed["origin"] == "discovered"
     full = catalogue.entry(tmp_path, entry.file.stem)
     assert full["formulas"][0] == "m1 = (a11 + a22) * (b11 + b22)"
     assert "def multiply_2x2x2" in full["code"]
@@ -36,7 +36,7 @@ def test_an_entry_has_formulas_code_and_provenance(strassen, tmp_path):
 def test_results_with_demonstrations_are_reproduced(strassen, tmp_path):
     shown = Provenance("01RUN", "agent", 3, 1, 1.0, 1.0, 1.0, demonstrations=("abc",), origin="reproduced")
     Archive(tmp_path).add(verify(strassen), shown)
-    assert DiscoveryCatalogue().listing(tmp_path, "")["discoveries"][0]["verdict"] == "reproduced"
+    assert DiscoveryCatalogue().listing(tmp_path, "")["discoveries"][0]["origin"] == "reproduced"
 
 
 def test_a_file_is_verified_again_only_if_it_changed(strassen, tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def test_a_discovery_contains_its_benchmarks_with_all_comparisons(client, naive_
     (benchmark,) = client.get(f"/api/discoveries/{naive_factorization}").json()["benchmarks"]
     assert (benchmark["cpu"], benchmark["threads"], benchmark["made_at"]) == ("a processor", 1, 5.0)
     whole, objects = benchmark["cells"]
-    assert (whole["dtype"], whole["size"], whole["gain"], whole["verdict"]) == ("int64", 512, 29.0, "loss")
+    assert (whole["dtype"], whole["size"], whole["gain"], whole["result"]) == ("int64", 512, 29.0, "loss")
     assert whole["others"] == {"leaf": 0.02}
     assert (objects["detail"], objects["baseline_seconds"], objects["is_exact"]) == ("64 bits", None, True)
 

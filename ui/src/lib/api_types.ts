@@ -29,7 +29,7 @@ export interface Batch {
   at: number;
 }
 
-/** A type of numbers and a size: the scheme beside what the platform offers. */
+/** A benchmark of a dtype and a size: the scheme and the baselines. */
 export interface BenchmarkCell {
   dtype: string;
   detail: string;
@@ -45,7 +45,7 @@ export interface BenchmarkCell {
   baseline_error: number | null;
   is_exact: boolean | null;
   others: Record<string, number>;
-  verdict: string;
+  result: string;
 }
 
 export interface ChangeBody {
@@ -251,7 +251,7 @@ export interface FoundScheme {
   wall_seconds: number | null;
   cpu_seconds: number | null;
   found_at: number | null;
-  verdict: string;
+  origin: string;
   parents: string[];
   benchmark_count: number;
   file: string;
@@ -306,7 +306,7 @@ export interface JournalPart {
   total: number;
 }
 
-/** The best known ranks of one format, by field; a field that is missing has no known rank. */
+/** The best known ranks of one format, by field; a missing field has no known rank. */
 export interface KnownRank {
   format: string;
   naive: number;
@@ -384,7 +384,7 @@ export interface MatchError {
   hint: string;
 }
 
-/** What the process of a match reports; one of these at a time. */
+/** What the process of a match publishes; one of these at a time. */
 export interface MatchMessage {
   ready?: MatchReady;
   round?: MatchRound;
@@ -396,11 +396,11 @@ export interface MatchMessage {
 export interface MatchPlan {
   seats: SeatPlan[];
   env_of?: string; // the checkpoint whose environment is played; default: the first
-  seed?: number; // of the first round; the others follow
-  pace?: number; // steps a second; 0: a step for each key
-  rounds?: "together" | "apart"; // apart: each begins anew by itself
-  deterministic?: boolean; // the likeliest action instead of a drawn one
-  follow?: boolean; // newer checkpoints take over when a round begins
+  seed?: number; // of the first round; later rounds count up
+  pace?: number; // steps per second; 0: one step per key press
+  rounds?: "together" | "apart"; // apart: seats start their episodes alone
+  deterministic?: boolean; // the most likely action instead of a sampled one
+  follow?: boolean; // newer checkpoints take over at the start of a round
 }
 
 export interface MatchReady {
@@ -650,7 +650,7 @@ export interface SchemeDetail {
   wall_seconds: number | null;
   cpu_seconds: number | null;
   found_at: number | null;
-  verdict: string;
+  origin: string;
   parents: string[];
   benchmark_count: number;
   file: string;
@@ -668,11 +668,11 @@ export interface SchemeList {
   damaged: string[];
 }
 
-/** One world. A person plays one agent of it; everybody else there is played by `others`. */
+/** One environment. A person plays one of its agents; `others` plays the rest. */
 export interface SeatPlan {
   player: string; // RUN:EPOCH and the like, 'random' or 'person'
   others?: string; // beside a person: RUN:EPOCH or 'random'
-  agent?: number; // whom the person plays
+  agent?: number; // the agent that the person plays
 }
 
 /** A downsampled series: every list has one entry for each bucket. */

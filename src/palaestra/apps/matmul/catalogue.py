@@ -92,7 +92,7 @@ def describe(entry: Discovery, benchmark_count: int) -> FoundScheme:
         "wall_seconds": origin.get("wall_seconds"),
         "cpu_seconds": origin.get("cpu_seconds"),
         "found_at": origin.get("found_at"),
-        "verdict": origin.get("origin") or ("reproduced" if origin.get("demonstrations") else "discovered"),
+        "origin": origin.get("origin") or ("reproduced" if origin.get("demonstrations") else "discovered"),
         "parents": list(origin.get("parents", ())),
         "benchmark_count": benchmark_count,
         "file": str(entry.file),
@@ -141,7 +141,7 @@ def describe_cell(cell: Cell) -> BenchmarkCell:
         "baseline_error": cell.baseline_error,
         "is_exact": cell.is_exact,
         "others": cell.others,
-        "verdict": cell.verdict,
+        "result": cell.verdict,
     }
 
 
