@@ -4,12 +4,12 @@ import sys
 import matmul_agent
 import pytest
 
-from palaestra.apps.matmul.discover import parse_words
+from palaestra.apps.matmul.discover import parse_settings
 
 
 def test_the_command_it_times_is_one_that_a_person_can_type():
     words = matmul_agent.command("2x2x2", "gf2", 3, 600, matmul_agent.UNTRAINED)
-    config, _ = parse_words(words[4:-1])
+    config, _ = parse_settings(words[4:-1])
     assert (config.method, config.seed, config.seconds) == ("agent", 3, 600)
     assert (config.agent.warmup, config.agent.updates) == (0, 0)
     assert config.agent.demonstrations == "synthetic"

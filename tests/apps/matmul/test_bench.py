@@ -20,8 +20,8 @@ ORIGIN = Provenance("01RUN", "flip", 1, 2, 3.0, 4.0, 5.0)
 QUICK = ("dtypes=[object]", "object_sizes=[2]", "bits=[64]", "seconds=0.01")
 
 
-def arguments(*words):
-    return Namespace(words=list(words), quiet=True, json=False)
+def arguments(*settings):
+    return Namespace(settings=list(settings), quiet=True, json=False)
 
 
 def test_a_benchmark_is_stored_with_source_run_and_page(strassen, workplace):
@@ -47,10 +47,10 @@ def test_without_a_compiler_bench_fails(strassen, workplace, monkeypatch):
         bench(arguments("2x2x2"))
 
 
-@pytest.mark.parametrize("words", [(), ("2x2x2", "3x3x3")])
-def test_exactly_one_discovery_is_required(words, workplace):
+@pytest.mark.parametrize("settings", [(), ("2x2x2", "3x3x3")])
+def test_exactly_one_discovery_is_required(settings, workplace):
     with pytest.raises(UsageError, match="Expected one discovery"):
-        bench(arguments(*words))
+        bench(arguments(*settings))
 
 
 ROOT = Path("runs")

@@ -7,13 +7,13 @@ from argparse import Namespace
 import pytest
 
 from palaestra.apps.matmul.config import DiscoverConfig
-from palaestra.apps.matmul.discover import discover, find_or_create_run, parse_words, run_method
+from palaestra.apps.matmul.discover import discover, find_or_create_run, parse_settings, run_method
 from palaestra.core.errors import UsageError
 from palaestra.runs.store import RunStore
 
 
-def arguments(*words):
-    return discover(Namespace(words=list(words), quiet=True, json=True))
+def arguments(*settings):
+    return discover(Namespace(settings=list(settings), quiet=True, json=True))
 
 
 def test_the_result_has_run_rank_and_comparison(workplace):
@@ -42,16 +42,16 @@ def test_integer_schemes_are_found_by_lifting(workplace):
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["2x2x2", "3x3x3"], ["2x2x2", "run="], ["2x2x2", "format=3x3x3"], ["2x2x2", "sed=1"]]
+    "settings", [[], ["2x2x2", "3x3x3"], ["2x2x2", "run="], ["2x2x2", "format=3x3x3"], ["2x2x2", "sed=1"]]
 )
-def test_invalid_arguments_create_no_run(words, workplace):
+def test_invalid_arguments_create_no_run(settings, workplace):
     with pytest.raises(UsageError):
-        arguments(*words)
+        arguments(*settings)
     assert RunStore().list() == []
 
 
 def test_arguments_are_parsed_in_any_order():
-    config, name = parse_words(["seed=3", "2x3x4", "run=007"])
+    config, name = parse_settings(["seed=3", "2x3x4", "run=007"])
     assert (config.format, config.seed, name) == ("2x3x4", 3, "007")
 
 

@@ -29,10 +29,10 @@ TABLE_WIDTH = len(COLUMNS) - 1  # without the last, wide column
 
 
 def bench(arguments: Namespace) -> CommandResult:
-    names = [word for word in arguments.words if "=" not in word]
+    names = [each for each in arguments.settings if "=" not in each]
     if len(names) != 1:
         raise UsageError(f"Expected one discovery, got {len(names)}.", "For example: palaestra bench 2x2x2")
-    settings = parse_overrides(word for word in arguments.words if "=" in word)
+    settings = parse_overrides(each for each in arguments.settings if "=" in each)
     config = resolve_config(BenchConfig, None, settings)
     entry = select_discovery(names[0], runs_root())
     for dtype in config.dtypes:

@@ -22,7 +22,7 @@ def _add_discoveries_arguments(parser: ArgumentParser) -> None:
 
 def _add_discover_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "words",
+        "settings",
         nargs="+",
         metavar="FORMAT | key=value",
         help="a format such as 3x3x3; method=flip, field=gf2, seconds=60, seed=1, walkers=1, target=RANK, run=NAME",
@@ -32,7 +32,7 @@ def _add_discover_arguments(parser: ArgumentParser) -> None:
 
 def _add_bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "words",
+        "settings",
         nargs="+",
         metavar="DISCOVERY | key=value",
         help="an id, fingerprint, run or format; dtypes=[float32], sizes=[1024], threads=1, levels=3, seconds=2",

@@ -31,8 +31,8 @@ COLUMNS = ("format", "field", "rank", "known", "verdict", "steps", "seconds", "r
 
 
 def discover(arguments: Namespace) -> CommandResult:
-    config, name = parse_words(arguments.words)
-    command = shlex.join(["palaestra", "discover", *arguments.words])
+    config, name = parse_settings(arguments.settings)
+    command = shlex.join(["palaestra", "discover", *arguments.settings])
     print_line = _print_to_stderr if not (arguments.quiet or arguments.json) else _ignore
     if not IS_COMPILED and config.method != "agent":
         print_line(SLOW_WARNING)
@@ -40,16 +40,16 @@ def discover(arguments: Namespace) -> CommandResult:
     return command_result(result, config) if result else CommandResult({})  # only the leading process has a result
 
 
-def parse_words(words: list[str]) -> tuple[DiscoverConfig, str]:
+def parse_settings(arguments: list[str]) -> tuple[DiscoverConfig, str]:
     """The configuration and the name of the run, empty for a generated one."""
-    formats = [word for word in words if "=" not in word]
+    formats = [argument for argument in arguments if "=" not in argument]
     if len(formats) != 1:
         raise UsageError(f"Expected one format, got {len(formats)}.", "For example: palaestra discover 3x3x3")
-    settings = [word for word in words if "=" in word]
+    settings = [argument for argument in arguments if "=" in argument]
     names = [value for key, value in map(split_setting, settings) if key == "run"]
     if len(names) > 1 or "" in names:
         raise UsageError("Expected one name for 'run'.", "Leave it out for a generated name.")
-    overrides = parse_overrides(word for word in settings if split_setting(word)[0] != "run")
+    overrides = parse_overrides(each for each in settings if split_setting(each)[0] != "run")
     if "format" in overrides:
         raise UsageError("The format is given without 'format='.", f"For example: palaestra discover {formats[0]}")
     return resolve_config(DiscoverConfig, None, {**overrides, "format": formats[0]}), "".join(names)

@@ -23,9 +23,9 @@ def test_the_thread_count_is_set_before_blas_is_loaded(entry, monkeypatch):
     asked = {}
     real = worker.subprocess.run
 
-    def run(words, **options):
+    def run(command, **options):
         asked.update(options["env"])
-        return real(words, **options)
+        return real(command, **options)
 
     monkeypatch.setattr(worker.subprocess, "run", run)
     made = benchmark_in_subprocess(entry, QUICK, "01B", verbose=False)
