@@ -29,17 +29,17 @@ def run_rank(monkeypatch, tmp_path, small_config, request_of):
         finally:
             os.close(told)
             with os.fdopen(pipe, "rb") as stream:
-                said.append(parse_report(stream.read()))
+                reports.append(parse_report(stream.read()))
         return code
 
-    said = []
-    run.said = said
+    reports = []
+    run.reports = reports
     return run
 
 
-def test_a_job_is_trained_and_its_directory_told(run_rank):
+def test_a_job_is_trained_and_its_directory_is_reported(run_rank):
     assert run_rank() == 0
-    (exit_report,) = run_rank.said
+    (exit_report,) = run_rank.reports
     with open(f"{exit_report.directory}/status.json", encoding="utf-8") as file:  # noqa: PTH123
         assert json.load(file)["state"] == "finished"
 
@@ -47,15 +47,13 @@ def test_a_job_is_trained_and_its_directory_told(run_rank):
 @pytest.mark.parametrize(
     ("error", "code", "is_consequence"), [(UsageError("No."), 2, False), (PeerLost("Rank 1 failed first."), 1, True)]
 )
-def test_what_is_wrong_is_said_to_the_launcher_and_to_nobody_else(
-    run_rank, monkeypatch, capfd, error, code, is_consequence
-):
+def test_an_error_is_reported_to_the_launcher_only(run_rank, monkeypatch, capfd, error, code, is_consequence):
     def refuse(*_, **__):
         raise error
 
     monkeypatch.setattr(train, "run_training", refuse)
     assert run_rank() == code
-    (exit_report,) = run_rank.said
+    (exit_report,) = run_rank.reports
     assert (exit_report.exit_code, exit_report.is_consequence) == (code, is_consequence)
     assert capfd.readouterr() == ("", "")
 
@@ -64,10 +62,10 @@ def test_a_defect_of_ours_keeps_its_traceback(run_rank, monkeypatch):
     monkeypatch.setattr(train, "run_training", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run_rank()
-    assert run_rank.said[0].error == "ZeroDivisionError: division by zero"
+    assert run_rank.reports[0].error == "ZeroDivisionError: division by zero"
 
 
-def test_a_signal_that_was_blocked_by_whoever_started_us_is_heard(run_rank, monkeypatch):
+def test_a_signal_that_the_parent_had_blocked_is_handled(run_rank, monkeypatch):
     blocked = []
     monkeypatch.setattr(train, "run_training", lambda *_, **__: blocked.append(signal.pthread_sigmask(0, ())) or 1 / 0)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

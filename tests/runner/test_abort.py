@@ -51,7 +51,7 @@ def test_afterwards_it_is_pythons_own_again(abort):
     assert os._exit is before
 
 
-def test_a_fork_ends_as_it_likes():
+def test_a_forked_process_may_exit():
     with exits_reported(Abort()):
         child = os.fork()
         if child == 0:
@@ -59,7 +59,7 @@ def test_a_fork_ends_as_it_likes():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 
 
-def test_a_rank_tells_its_launcher_instead_of_the_terminal(abort, monkeypatch, capsys):
+def test_a_rank_reports_to_its_launcher_instead_of_the_terminal(abort, monkeypatch, capsys):
     pipe, told = os.pipe()
     monkeypatch.setenv(REPORT_VARIABLE, str(told))
     with pytest.raises(Exited):

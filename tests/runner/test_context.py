@@ -69,7 +69,7 @@ def test_a_follower_writes_nothing_and_is_not_profiled(prepared):
 
 
 @pytest.mark.parametrize(("is_found", "commit"), [(True, "now"), (False, "when it was created")])
-def test_the_commit_is_asked_for_again_only_when_the_run_existed(prepared, monkeypatch, is_found, commit):
+def test_git_is_queried_again_only_when_the_run_existed(prepared, monkeypatch, is_found, commit):
     monkeypatch.setattr(context_module, "describe_git", lambda _folder: {"commit": "now"})
     monkeypatch.setattr(context_module, "read_json", lambda _file: {"git": {"commit": "when it was created"}})
     run = type(prepared)(**{**vars(prepared), "is_found": is_found})

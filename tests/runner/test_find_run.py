@@ -79,7 +79,7 @@ def test_a_section_accepted_by_name_covers_its_keys_and_no_others(find, made):
         find(ppo=ppo, accept=["pp"])
 
 
-def test_where_metrics_go_and_what_is_kept_may_differ_without_a_word(find, made):
+def test_settings_of_loggers_and_checkpoints_may_differ(find, made):
     found = find(loggers={"console": False, "tensorboard": True}, checkpoints={"save_interval": 1, "keep": 9})
     assert {change.key_path for change in found.changes} == {"loggers.tensorboard", "checkpoints.keep"}
 
@@ -93,7 +93,7 @@ def test_a_run_with_the_old_section_sinks_has_no_difference(find, made):
     ("state", "step", "is_done"),
     [(RunState.FINISHED, 128, True), (RunState.CANCELLED, 64, False), (RunState.FAILED, 128, False)],
 )
-def test_a_run_is_done_when_it_finished_all_the_steps_asked_for(find, made, state, step, is_done):
+def test_a_run_is_done_when_it_has_finished_all_requested_steps(find, made, state, step, is_done):
     write_record(made, replace(read_written_record(made), state=state, agent_step=step))
     assert find().is_done is is_done
     assert find(total_steps=4096, accept=["total_steps"]).is_done is False
@@ -140,7 +140,7 @@ def test_another_engine_is_refused_with_how_to_keep_the_one_it_has(find, made):
     assert find(engine="native", accept=["engine"]).config.engine == "native"
 
 
-def test_an_engine_that_nobody_knows_is_not_taken_over(find, made):
+def test_an_unknown_engine_is_not_kept(find, made):
     made_with(made, "steam")
     with pytest.raises(UsageError, match="engine: 'steam' -> 'auto'"):
         find()

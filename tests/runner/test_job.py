@@ -22,7 +22,7 @@ def test_a_job_is_one_line():
     assert "\n" not in job.to_json()
 
 
-def test_what_a_run_left_on_disk_is_the_outcome_that_its_process_told(tmp_path, small_config, request_of):
+def test_the_outcome_on_disk_equals_the_one_of_the_process(tmp_path, small_config, request_of):
     told = run_training(TrainingJob(request_of("small"), small_config(), tmp_path / "runs", quiet=True))
     found = outcome_on_disk(told.directory, 0)
     assert found == told

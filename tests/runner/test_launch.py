@@ -78,7 +78,7 @@ def test_a_rank_that_we_had_to_end_is_the_one_that_fell_silent():
     )
 
 
-def test_a_refusal_is_told_as_it_is_and_keeps_its_code():
+def test_a_refusal_keeps_its_message_and_exit_code():
     refusal = ExitReport(3, 1.0, error="No environment named 'X'.", hint="Did you mean 'Y'?")
     error = first_cause([PaperRank(0, 3), PaperRank(1, 1)], [refusal, FOLLOWED], []).error()
     assert (str(error), error.exit_code) == ("No environment named 'X'. Did you mean 'Y'?", 3)

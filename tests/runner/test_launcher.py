@@ -68,7 +68,7 @@ def torchrun_at(monkeypatch):
         yield agent
 
 
-def test_a_torchrun_that_ended_before_the_kernel_was_asked_is_not_survived(torchrun_at):
+def test_a_torchrun_that_ended_before_prctl_is_not_survived(torchrun_at):
     assert in_child(die_with_launcher) == -signal.SIGKILL
 
 
@@ -176,7 +176,7 @@ def test_a_launcher_of_ours_sees_it_by_itself(posted, monkeypatch):
     assert posted == []
 
 
-def test_variables_that_are_refused_themselves_name_nobody_to_tell(posted, monkeypatch):
+def test_invalid_rank_variables_post_nothing(posted, monkeypatch):
     monkeypatch.delenv("MASTER_ADDR")
     refuse(UsageError("MASTER_ADDR is not set"))
     assert posted == []

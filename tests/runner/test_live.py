@@ -57,7 +57,7 @@ def test_while_it_lasts_the_environments_can_be_watched_and_then_all_is_as_befor
     reader.close()
 
 
-def test_a_failure_of_the_run_also_removes_the_lane(bench_with):
+def test_a_failure_of_the_run_also_removes_the_frame_buffer(bench_with):
     bench = bench_with()
     with pytest.raises(ZeroDivisionError), live_view(bench.state, bench.session):
         raise ZeroDivisionError
@@ -71,7 +71,7 @@ def test_switched_off_there_is_no_lane(bench_with):
         assert not isinstance(bench.state.envs, PublishedEnvs)
 
 
-def test_only_so_many_tiles_as_were_asked_for(bench_with):
+def test_the_number_of_tiles_is_limited(bench_with):
     bench = bench_with(tiles=1)
     with live_view(bench.state, bench.session):
         reader = FrameReader(frame_buffer_path(bench.directory.id))

@@ -40,7 +40,7 @@ def test_a_card_for_each_process_where_cards_are_used(device, gpus, expected):
     assert prepare(Resources(4, gpus), nproc=2, device=device).resources.gpus == expected
 
 
-def test_all_mistakes_are_told_each_under_its_key():
+def test_every_error_is_reported_under_its_key():
     with pytest.raises(RequestRefused) as refused:
         prepare(total_steps=-1, ppo={"gama": 0.9}, sead=3)
     assert [one.key for one in refused.value.field_errors] == ["total_steps", "ppo.gama", "sead"]

@@ -83,7 +83,7 @@ def test_a_signal_goes_to_every_rank_once(rank_program, capfd):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_rank_elsewhere_meets_the_others_where_its_seat_says_and_prints_where_it_is_told(rank_program, tmp_path):
+def test_a_remote_rank_gets_the_meeting_address_and_its_own_output_file(rank_program, tmp_path):
     rank_program("import os; print(*(os.environ[name] for name in ('RANK', 'LOCAL_RANK', 'MASTER_ADDR', 'EXTRA')))")
     variables = {"EXTRA": "more", "PATH": os.environ["PATH"]}
     with (tmp_path / "output").open("wb") as output:

@@ -35,14 +35,14 @@ def test_everything_is_where_the_checkpoint_left_it(saved, small_config):
 
 
 @pytest.mark.fault("R7")
-def test_another_version_of_what_decides_is_said(saved, small_config, monkeypatch):
+def test_a_changed_package_version_is_reported(saved, small_config, monkeypatch):
     now = resume_module.package_versions()
     monkeypatch.setattr(resume_module, "package_versions", lambda: {**now, "torch": "99.0", "rich": "99.0"})
     resumed = resume(saved.manager, new_training_state(small_config()))
     assert resumed.why_inexact == f"Since the checkpoint, torch {torch.__version__} is now 99.0."
 
 
-def test_another_engine_than_the_checkpoints_is_said(make_bench, small_config):
+def test_a_changed_engine_is_reported(make_bench, small_config):
     bench = make_bench(small_config(engine="torch"))
     next(train(bench.state))
     bench.saver.save(bench.state)
@@ -62,7 +62,7 @@ def test_a_policy_of_another_shape_is_refused_with_what_to_try(saved, small_conf
         resume(saved.manager, other)
 
 
-def test_a_damaged_newest_checkpoint_is_passed_over(saved, small_config, caplog):
+def test_a_damaged_newest_checkpoint_is_skipped(saved, small_config, caplog):
     next(train(saved.state))
     saved.saver.save(saved.state)
     (saved.directory.checkpoints / "trainer_state_0003.pt").write_bytes(b"not what it was")

@@ -60,7 +60,7 @@ def test_metrics_are_on_disk_before_the_checkpoint_and_the_loggers_get_it_after(
     assert entry.data["bytes"] > 1000
 
 
-def test_a_save_that_fails_is_told_and_leaves_what_there_was(bench, saver, disk):
+def test_a_failed_save_is_recorded_and_leaves_existing_checkpoints(bench, saver, disk):
     next(train(bench.state))
     assert saver.save(bench.state) is not None
     next(train(bench.state))
@@ -173,7 +173,7 @@ def test_training_goes_on_while_a_checkpoint_of_that_moment_is_written(bench, pa
     assert all(torch.equal(weights[name], part) for name, part in moment.items())
 
 
-def test_the_next_save_waits_for_the_one_under_way_so_that_they_appear_in_order(bench, patient, slow_disk):
+def test_the_next_save_waits_for_the_one_in_progress(bench, patient, slow_disk):
     reports = train(bench.state)
     next(reports)
     patient.save(bench.state, meanwhile=True)
@@ -186,7 +186,7 @@ def test_the_next_save_waits_for_the_one_under_way_so_that_they_appear_in_order(
 
 
 @pytest.mark.fault("C4")
-def test_a_save_that_fails_meanwhile_is_told_of_its_own_moment_and_tried_again(bench, patient, slow_disk):
+def test_a_failed_background_save_is_recorded_with_its_epoch_and_retried(bench, patient, slow_disk):
     reports = train(bench.state)
     next(reports)
     slow_disk.is_full = True

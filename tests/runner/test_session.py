@@ -34,7 +34,7 @@ def test_status_goes_to_disk_at_most_once_a_second(bench):
     assert read_record(bench.directory).epoch == 2
 
 
-def test_the_heart_beats_in_the_journal_every_ten_seconds(bench):
+def test_a_heartbeat_is_in_the_journal_every_ten_seconds(bench):
     for second in range(25):
         bench.clock.seconds = float(second)
         bench.session.beat(second, second * 32, 32.0, {})
@@ -43,7 +43,7 @@ def test_the_heart_beats_in_the_journal_every_ten_seconds(bench):
     assert beats[0].data["steps_per_second"] == 32.0
 
 
-def test_a_start_from_nothing_and_a_continuation_are_told_apart(bench):
+def test_a_start_and_a_resume_have_different_events(bench):
     bench.session.begun(bench.state, None)
     bench.session.begun(bench.state, Resumed(3, "model_0003.yaml", {}, "torch is another one."))
     assert bench.entries("run.started")[0].data["seed"] == 1
@@ -64,7 +64,7 @@ def test_a_start_from_nothing_and_a_continuation_are_told_apart(bench):
         (lambda session: session.failed(RunFailed("It broke."), 1), RunState.FAILED, 1, "run.failed"),
     ],
 )
-def test_every_way_to_end_is_in_status_and_journal(bench, leave, state, code, event):
+def test_every_end_is_in_status_and_journal(bench, leave, state, code, event):
     bench.clock.seconds = 5.0
     leave(bench.session)
     record = read_record(bench.directory)
@@ -72,7 +72,7 @@ def test_every_way_to_end_is_in_status_and_journal(bench, leave, state, code, ev
     assert len(bench.entries(event)) == 1
 
 
-def test_a_stop_that_was_asked_for_can_be_seen_before_it_happened(bench):
+def test_a_requested_stop_is_in_the_status_before_it_happens(bench):
     bench.session.stopping("SIGTERM")
     assert read_record(bench.directory).state is RunState.STOPPING
     assert bench.entries("run.stopping")[0].data["signal"] == "SIGTERM"
@@ -86,7 +86,7 @@ def test_a_degraded_run_says_why_until_it_is_well_again(bench):
     assert read_record(bench.directory).failure == ""
 
 
-def test_a_status_that_cannot_be_written_is_said_once_and_written_when_it_can_be(bench, caplog):
+def test_a_status_that_cannot_be_written_is_logged_once_and_written_later(bench, caplog):
     status = bench.directory.status_file
     status.unlink()
     status.mkdir()  # a file cannot replace a directory, not even root's

@@ -125,7 +125,7 @@ def test_a_run_leaves_status_journal_checkpoints_and_metrics(run):
     assert not [name for name in outcome.metrics if name.startswith("time/") or name == "charts/SPS"]
 
 
-def test_a_finished_run_asked_for_again_says_so_and_does_nothing(run, caplog):
+def test_a_finished_run_is_not_trained_again(run, caplog):
     first = run()
     before = events(first.directory)
     again = run()
@@ -277,7 +277,7 @@ def test_a_disk_that_stays_full_fails_the_run_at_its_end_and_not_before(run, sma
 
 
 @pytest.mark.fault("R10")
-def test_an_exception_of_a_stranger_is_in_status_and_journal_and_still_raised(run, small, monkeypatch):
+def test_an_exception_of_user_code_is_in_status_and_journal_and_still_raised(run, small, monkeypatch):
     def explode(_state):
         raise ZeroDivisionError("of a stranger")
         yield

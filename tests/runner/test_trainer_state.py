@@ -20,11 +20,11 @@ def follower(config, two_ranks):
     return state
 
 
-def test_alone_there_are_no_others(bench):
+def test_a_single_process_gathers_nothing(bench):
     assert gather_captures(bench.state) == []
 
 
-def test_the_leader_gets_what_the_others_have_to_themselves(bench, follower, two_ranks):
+def test_the_leader_gathers_what_differs_between_ranks(bench, follower, two_ranks):
     bench.state.group = two_ranks(others=(follower.group.given,))
     (capture,) = gather_captures(bench.state)
     assert capture.keys() == follower.capture().keys() - EQUAL_ON_ALL - follower.algorithm.replicated
@@ -38,7 +38,7 @@ def test_ranks_with_other_weights_are_not_saved(bench, follower, two_ranks):
         gather_captures(bench.state)
 
 
-def test_each_rank_goes_on_from_what_is_its_own(two_ranks):
+def test_each_rank_continues_from_its_own_capture(two_ranks):
     state = {"training": {"iteration": 4, "sampler": "leader"}, OTHERS: [{"sampler": "follower"}]}
     assert own_capture(state, two_ranks(rank=0)) == {"iteration": 4, "sampler": "leader"}
     assert own_capture(state, two_ranks(rank=1)) == {"iteration": 4, "sampler": "follower"}
@@ -59,7 +59,7 @@ def test_another_number_of_ranks_is_refused_with_both_numbers(two_ranks, others,
         own_capture({"training": {}, OTHERS: others}, group)
 
 
-def test_the_trainer_state_is_told_to_everybody(two_ranks):
+def test_the_trainer_state_is_broadcast_to_all_ranks(two_ranks):
     leader = two_ranks()
     share_trainer_state({"training": {"iteration": 4}}, leader)
     assert share_trainer_state(None, two_ranks(rank=1, told=leader.given)) == {"training": {"iteration": 4}}

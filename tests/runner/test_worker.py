@@ -40,7 +40,7 @@ def test_one_that_a_daemon_marked_as_running_is_trained_all_the_same(tmp_path):
     assert read_record(directory).state is RunState.FINISHED
 
 
-def test_what_cannot_begin_is_told_in_the_run_s_own_files(tmp_path, capsys):
+def test_a_refused_run_is_recorded_in_its_own_files(tmp_path, capsys):
     directory = prepared(tmp_path, {"env": {"id": "NoSuch-v0"}})
     assert main(directory) == 3
     record = read_record(directory)
@@ -50,7 +50,7 @@ def test_what_cannot_begin_is_told_in_the_run_s_own_files(tmp_path, capsys):
     assert [entry.event for entry in read_journal(directory.journal_file)][-1] == "run.failed"
 
 
-def test_a_run_that_told_of_its_failure_itself_is_not_told_of_again(tmp_path):
+def test_a_failure_that_the_run_recorded_is_not_recorded_again(tmp_path):
     directory = prepared(tmp_path)
     own = moved(read_written_record(directory), RunState.FAILED, failure="its own words")
     write_record(directory, own)

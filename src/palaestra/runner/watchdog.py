@@ -1,9 +1,9 @@
-"""A thread that notices when one step of an environment in this process never ends, and ends the run for it.
+"""A thread that ends the run when one step of an environment in this process hangs.
 
-It looks once a second at the stack of the thread that trains; the steps themselves do nothing for it. What hangs is
-interrupted with an exception. Compiled code that does not come back to Python cannot be: then the process is ended.
-Code that hangs while it holds Python's global interpreter lock keeps this thread from running too; a thread of the
-compiled module `lock_watch`, which needs no lock, notices that and ends the process.
+It inspects the stack of the training thread once a second, so steps pay nothing for it. A step that hangs in Python is
+interrupted with an exception; one that hangs in compiled code ends the process. Code that hangs while it holds the
+global interpreter lock blocks this thread too; a thread of the compiled module `lock_watch`, which does not need the
+lock, then ends the process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from palaestra.runner.signals import StopNow, StopRequest
 
 try:
     from palaestra.runner import lock_watch
-except ImportError:  # no compiler has been here
+except ImportError:  # not compiled
     lock_watch = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
-LONGEST_CHECK_SECONDS = 2.0  # a longer one means that this process was stopped, or the machine slept
-STOP_SECONDS = 5.0  # how long one step may still take when a signal has asked to stop
-RETURN_SECONDS = 5.0  # for a step that was interrupted to come back
+LONGEST_CHECK_SECONDS = 2.0  # longer pauses mean that this process was stopped, or the machine was suspended
+STOP_SECONDS = 5.0  # how long a step may take after a stop signal
+RETURN_SECONDS = 5.0  # for an interrupted step to return
 
 
 class StepTimeout(BaseException):
-    """Raised inside a step that hangs; nobody's `except Exception` may hold it up."""
+    """Raised inside a step that hangs. A `BaseException`, so that user code does not catch it."""
 
     def __init__(self, failure: RunFailed) -> None:
         super().__init__(failure.message)
@@ -54,8 +54,8 @@ class Watchdog:
     """`check` is one check; `watch_steps` checks once a second."""
 
     def __init__(self, timeout: float, abort: Abort, clock: Callable[[], float] = monotonic) -> None:
-        """`timeout`: seconds that one step may take; 0: any number, and only signals are watched for."""
-        self.stop: StopRequest | None = None  # once signals are listened to
+        """`timeout`: seconds that one step may take; 0: no limit, then only stop signals are watched."""
+        self.stop: StopRequest | None = None  # set once signals are handled
         self._timeout = timeout
         self._abort = abort
         self._clock = clock
@@ -94,11 +94,13 @@ class Watchdog:
 
     def _cancelled(self, step: StepInProgress, number: int) -> StopNow:
         name = signal.Signals(number).name
-        return StopNow(number, f"{name} came in a step that has not returned for {self._seconds:.0f} s: {step.where}")
+        return StopNow(
+            number, f"{name} came in a step that has not returned for {self._seconds:.0f} s: {step.where}"
+        )
 
     def _give_up(self, step: StepInProgress, error: StepTimeout | StopNow) -> None:
         stack = "".join(traceback.format_stack(self._frame()))
-        if not self._is_main:  # nobody can interrupt it, and the program is not ours to end
+        if not self._is_main:  # cannot be interrupted, and the process must not be ended
             if self._given_up_at is None:
                 self._given_up_at = self._seconds
                 log_lines(stack)
@@ -138,7 +140,7 @@ def watch_steps(timeout: float, abort: Abort) -> Iterator[Watchdog]:
 
 @contextmanager
 def lock_watched(timeout: float) -> Iterator[Callable[[], None]]:
-    """Call what it yields at least once a second: if nobody can for `timeout` seconds, the process ends (SIGABRT)."""
+    """Call what it yields at least once a second; the process ends (SIGABRT) after `timeout` seconds without a call."""
     if lock_watch is None or not timeout:
         yield lambda: None
         return

@@ -63,7 +63,7 @@ def test_only_what_is_wanted_is_drawn_small_and_with_its_numbers(ends):
     assert (frame.numbers.reward, frame.numbers.total_reward, frame.numbers.length) == (0.5, 2.5, 12)
 
 
-def test_a_state_is_told_as_it_is(ends):
+def test_a_state_is_written_unchanged(ends):
     writer, reader = ends
     want(reader, [0])
     Display(writer, 100).show([Sitting(None)])

@@ -77,7 +77,7 @@ def test_a_newer_checkpoint_takes_over_when_a_round_begins(runs, monkeypatch):
     match.close()
 
 
-def test_a_newer_checkpoint_is_not_looked_for_at_every_end_of_a_short_episode(runs, monkeypatch):
+def test_newer_checkpoints_are_not_searched_for_after_every_short_episode(runs, monkeypatch):
     runs.save("first", POLE, 3)
     match = runs.match({"player": "first:latest"}, {"player": "first:latest"}, follow=True, rounds="apart")
     monkeypatch.setattr("palaestra.runner.match.match.load_target", None)  # it would be called here

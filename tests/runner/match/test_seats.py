@@ -79,7 +79,7 @@ def test_an_action_beyond_the_last_is_the_last():
     seat.close()
 
 
-def test_what_is_seen_has_the_numbers_of_the_same_step():
+def test_a_view_has_frame_and_numbers_of_the_same_step():
     seat = Seat(make_match_env(POLE), person=0)
     seat.begin(1, deterministic=False)
     seat.step(1)
@@ -195,7 +195,7 @@ def test_a_newer_checkpoint_has_a_process_of_its_own_and_the_same_one_keeps_it(s
     assert not seat.is_over
 
 
-def test_what_cannot_be_played_is_said_in_its_own_words(seat):
+def test_the_error_of_an_external_policy_is_raised(seat):
     with pytest.raises(RunFailed, match="no such class"):
         seat.begin(13, deterministic=False)
 
