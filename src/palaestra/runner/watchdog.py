@@ -94,9 +94,7 @@ class Watchdog:
 
     def _cancelled(self, step: StepInProgress, number: int) -> StopNow:
         name = signal.Signals(number).name
-        return StopNow(
-            number, f"{name} came in a step that has not returned for {self._seconds:.0f} s: {step.where}"
-        )
+        return StopNow(number, f"{name} came in a step that has not returned for {self._seconds:.0f} s: {step.where}")
 
     def _give_up(self, step: StepInProgress, error: StepTimeout | StopNow) -> None:
         stack = "".join(traceback.format_stack(self._frame()))
