@@ -126,7 +126,6 @@ lock: ## write constraints.txt anew from what installs today (torch stays where 
 	mv build/constraints.txt constraints.txt && rm -rf build/lock
 
 clean: ## remove .venv and everything built; runs/ stays
-	cd native && rm -rf .cmake CMakeFiles CMakeCache.txt CMakeInit.txt cmake_install.cmake build.ninja .ninja_* .skbuild-info.json *.a
 	find src -name '*.so' -delete
 	rm -rf src/palaestra/web/static ui/node_modules
 	rm -rf $(VENV) .peers build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,9 +1,9 @@
-"""The engine's tests with another build of the engine, and of Arena's worlds, compiled with sanitizers.
+"""Runs the engine's tests with builds of the engine and of Arena's worlds that use sanitizers.
 
     LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 \
-      python benchmarks/engine_sanitized.py /tmp/asan/learner*.so /tmp/asan/core*.so [pytest's words]
+      python benchmarks/engine_sanitized.py /tmp/asan/native_learner*.so /tmp/asan/native_core*.so [arguments of pytest]
 
-docs/engines.md says how such a build is made. Python's own memory is not watched, so leaks are not looked for.
+docs/engines.md describes how to make such a build. Leaks are not detected, because Python's own memory is not tracked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from palaestra.training import engines
 if TYPE_CHECKING:
     from types import ModuleType
 
-ROOMS = {"learner": engines, "core": arena}  # where the rest of the house looks for each
+PACKAGES = {"native_learner": engines, "native_core": arena}
 TESTS = Path(__file__).parents[1] / "tests" / "training" / "engines"
 
 
@@ -31,29 +31,29 @@ def main() -> int:
     if not builds:
         print(__doc__)
         return 2
-    taken = [take(path) for path in builds]
+    modules = [load(path) for path in builds]
     words = [word for word in sys.argv[1:] if word not in builds]
     code = pytest.main(["-n", "0", "-p", "no:cacheprovider", "-q", str(TESTS), *words])
-    for module in taken:
+    for module in modules:
         if sys.modules[module.__name__] is not module:
-            print("Another build took its place.")
+            print(f"Another build of {module.__name__} was imported.")
             return 1
         kernels = f": kernels {', '.join(module.kernel_names())}" if hasattr(module, "kernel_names") else ""
         print(f"{module.__file__}{kernels}")
     return int(code)
 
 
-def take(path: str) -> ModuleType:
-    """From here on it is the engine that everybody in this process imports."""
+def load(path: str) -> ModuleType:
+    """Import the build in place of the installed module."""
     own = Path(path).name.split(".")[0]
-    name = f"{ROOMS[own].__name__}.{own}"
+    name = f"{PACKAGES[own].__name__}.{own}"
     loader = ExtensionFileLoader(name, path)
     spec = spec_from_file_location(name, path, loader=loader)
-    assert spec is not None, "a loader was given"
+    assert spec is not None, "the loader is given"
     module = module_from_spec(spec)
     loader.exec_module(module)
     sys.modules[name] = module
-    setattr(ROOMS[own], own, module)
+    setattr(PACKAGES[own], own, module)
     return module
 
 

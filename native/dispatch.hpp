@@ -1,5 +1,5 @@
-// One binary for every machine of its family: functions marked so are compiled several times, and the loader takes the
-// best that the processor knows. Without fused or re-ordered arithmetic (see CMakeLists.txt) all give the same.
+// Function multiversioning: a marked function is compiled once per CPU level, and the loader selects the best one that the
+// CPU supports. Without fused or reordered arithmetic (see CMakeLists.txt) all versions give equal results.
 #pragma once
 
 #if defined(PALAESTRA_HAS_CLONES)
@@ -8,7 +8,7 @@
 #define PALAESTRA_CLONES
 #endif
 
-// What a clone calls must become part of it: alone it would be compiled for the oldest machine.
+// Functions that a clone calls must be inlined into it: on their own they are compiled for the oldest CPU.
 #if defined(__GNUC__)
 #define PALAESTRA_INLINE inline __attribute__((always_inline))
 #else

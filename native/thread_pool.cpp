@@ -40,8 +40,9 @@ bool spin_until(int microseconds, const Condition& is_true) {
 
 }  // namespace
 
-// A thread that changes a condition then checks for sleeping threads; a thread that wants to sleep announces that and then
-// checks the condition again. Both are sequentially consistent, so one of the two sees the other and no wake-up is lost.
+// A thread that changes a condition then checks for sleeping threads; a thread that wants to sleep announces that and
+// then checks the condition again. Both are sequentially consistent, so one of the two sees the other and no wake-up is
+// lost.
 struct ThreadPool::State {
     explicit State(int task_count) : size(task_count), claimed(task_count) {}
 
@@ -71,8 +72,8 @@ std::uint64_t ThreadPool::State::publish(const std::function<void(int)>& work) {
     return this_round;
 }
 
-// Runs the thread's own task first, so that its data stays in one core's cache, then unclaimed ones. A round ends when all
-// its tasks are done: a thread that claimed a task has a valid job, and a late thread finds none left to claim.
+// Runs the thread's own task first, so that its data stays in one core's cache, then unclaimed ones. A round ends when
+// all its tasks are done: a thread that claimed a task has a valid job, and a late thread finds none left to claim.
 void ThreadPool::State::run_tasks(std::uint64_t this_round, int first_task) {
     for (int k = 0; k < size; ++k) {
         const int task = (first_task + k) % size;
@@ -102,7 +103,9 @@ void ThreadPool::State::wait_until_done() {
 }
 
 void ThreadPool::State::notify(std::condition_variable& condition) {
-    { const std::lock_guard<std::mutex> lock(mutex); }  // a thread that is about to sleep now sleeps
+    {
+        const std::lock_guard<std::mutex> lock(mutex);
+    }  // a thread that is about to sleep now sleeps
     condition.notify_all();
 }
 

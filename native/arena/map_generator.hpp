@@ -21,9 +21,7 @@ struct SplitMix64 {
     }
 
     // Uniform in [0, count).
-    int below(int count) {
-        return static_cast<int>(((next() >> 32) * static_cast<std::uint64_t>(count)) >> 32);
-    }
+    int below(int count) { return static_cast<int>(((next() >> 32) * static_cast<std::uint64_t>(count)) >> 32); }
 };
 
 // Cells are numbered row by row, as in the rules: cell = y * width + x.

@@ -140,7 +140,8 @@ void restore(Batch& batch, const nb::list& worlds) {
 // The capsule keeps the batch alive, and so everything that the struct points to.
 nb::object step_api(nb::handle_t<Batch> batch) {
     struct OwningApi : BatchStepApi {
-        explicit OwningApi(nb::handle_t<Batch> batch) : BatchStepApi(nb::cast<Batch&>(batch)), owner(nb::borrow(batch)) {}
+        explicit OwningApi(nb::handle_t<Batch> batch)
+            : BatchStepApi(nb::cast<Batch&>(batch)), owner(nb::borrow(batch)) {}
         nb::object owner;
     };
     palaestra_batch_step_api* held = new OwningApi(batch);

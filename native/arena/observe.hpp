@@ -11,8 +11,8 @@ namespace arena {
 // 16 bytes that are loaded, combined and stored at once.
 typedef std::uint64_t Bytes16 __attribute__((vector_size(16)));
 
-// The cells of a view by increasing distance, row by row among equals; the index in that order is the rank. Includes the
-// strides of one task's grid.
+// The cells of a view by increasing distance, row by row among equals; the index in that order is the rank. Includes
+// the strides of one task's grid.
 struct ViewOrder {
     static constexpr int PIECE_VALUES = 16;
     static constexpr int pieces_of(int view) { return (view + 3) / 4; }  // four cells each, in a row of the view
@@ -25,8 +25,8 @@ struct ViewOrder {
         std::int64_t offset;  // from the corner of the view, in the grid
     };
     std::vector<Place> places;  // [rank]
-    // [row][piece][mask of its four occupied cells][word] bit mask of their ranks, if within sight: a few lookups give the
-    // ranks of a row
+    // [row][piece][mask of its four occupied cells][word] bit mask of their ranks, if within sight: a few lookups give
+    // the ranks of a row
     std::vector<std::uint64_t> rank_masks;
 };
 

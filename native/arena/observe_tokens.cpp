@@ -14,7 +14,7 @@ namespace arena {
 
 namespace {
 
-constexpr int TOKEN = 3;           // bytes
+constexpr int TOKEN = 3;                // bytes
 constexpr int MAX_TOKENS_PER_CELL = 5;  // tokens
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tokens are built as little-endian words");
 
@@ -108,8 +108,8 @@ PALAESTRA_INLINE void find_ranks(const std::uint64_t* piece, const std::uint8_t*
 
 // ---- the token list of one agent
 
-// Returns the new end. Tokens with value 0, and the fourth byte of each write, are overwritten by what follows: the agent's
-// own cell always does.
+// Returns the new end. Tokens with value 0, and the fourth byte of each write, are overwritten by what follows: the
+// agent's own cell always does.
 PALAESTRA_INLINE std::uint8_t* append_self(std::uint8_t* end, const std::uint8_t* self, int middle, std::uint8_t now) {
     for (int field = 0; field < SELF_COUNT; ++field) {
         const std::uint32_t value = field == SELF_PROGRESS ? now : self[field];
@@ -130,7 +130,8 @@ PALAESTRA_INLINE T* hide_from_optimizer(T* address) {
 // All tokens are written to a list that has room for all, 16 bytes per cell, padded with 255. Then as many as fit are
 // copied to the observation.
 template <int View>
-PALAESTRA_INLINE void write_lists(World& world, const ViewOrder& order, const TokenTable& tokens_of_things, std::uint8_t* out) {
+PALAESTRA_INLINE void write_lists(World& world, const ViewOrder& order, const TokenTable& tokens_of_things,
+                                  std::uint8_t* out) {
     constexpr int RADIUS = View / 2, WORDS = ViewOrder::words_of(View);
     constexpr int ALL_TOKENS = SELF_COUNT + MAX_TOKENS_PER_CELL * View * View;
     const Plan& plan = *world.plan;
@@ -143,7 +144,8 @@ PALAESTRA_INLINE void write_lists(World& world, const ViewOrder& order, const To
         std::uint64_t found[WORDS];
         find_ranks<View>(order.rank_masks.data(), world.layer(0) + corner, plan.stride, found);
         const Thing* things_in_view = hide_from_optimizer(world.things.data() + corner);
-        const TokenTable::ThingTokens* tokens_in_view = hide_from_optimizer(tokens_of_things.tokens_of_things.data() + plan.teams_of[agent] * things);
+        const TokenTable::ThingTokens* tokens_in_view =
+            hide_from_optimizer(tokens_of_things.tokens_of_things.data() + plan.teams_of[agent] * things);
         std::memset(list, 255, static_cast<std::size_t>(room));
         std::uint8_t* end = append_self(list, world.selves[agent].values, RADIUS << 4 | RADIUS, now);
         for (int info = 0; info < WORDS; ++info) {
@@ -164,7 +166,8 @@ PALAESTRA_INLINE void write_lists(World& world, const ViewOrder& order, const To
 
 }  // namespace
 
-PALAESTRA_CLONES void write_tokens(World& world, const ViewOrder& order, TokenTable& tokens_of_things, std::uint8_t* tokens) {
+PALAESTRA_CLONES void write_tokens(World& world, const ViewOrder& order, TokenTable& tokens_of_things,
+                                   std::uint8_t* tokens) {
     fill_token_table(world, tokens_of_things);
     switch (world.plan->view) {
         case 3: return write_lists<3>(world, order, tokens_of_things, tokens);

@@ -58,8 +58,7 @@ inline std::string shape_text(const Py_ssize_t* sizes, std::size_t count) {
 
 inline bool has_format(const Py_buffer& view, const DtypeInfo& info) {
     const char* format = view.format ? view.format : "B";
-    return format[0] != '\0' && format[1] == '\0' && std::strchr(info.formats, format[0]) &&
-           view.itemsize == info.size;
+    return format[0] != '\0' && format[1] == '\0' && std::strchr(info.formats, format[0]) && view.itemsize == info.size;
 }
 
 inline bool has_shape(const Py_buffer& view, const Buffer::Shape& shape) {
@@ -70,7 +69,8 @@ inline bool has_shape(const Py_buffer& view, const Buffer::Shape& shape) {
     return true;
 }
 
-inline Buffer::Buffer(nanobind::handle array, const std::string& name, Dtype dtype, const Shape& shape, bool is_output) {
+inline Buffer::Buffer(nanobind::handle array, const std::string& name, Dtype dtype, const Shape& shape,
+                      bool is_output) {
     const DtypeInfo info = info_of(dtype);
     const std::string wanted = name + " must be " + info.name + " of shape " + shape_text(shape.data(), shape.size());
     if (!PyObject_CheckBuffer(array.ptr())) {
@@ -78,10 +78,14 @@ inline Buffer::Buffer(nanobind::handle array, const std::string& name, Dtype dty
     }
     if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) throw nanobind::python_error();
     std::string problem;
-    if (!has_format(view_, info)) problem = std::string("its items are of format ") + (view_.format ? view_.format : "?");
-    else if (!has_shape(view_, shape)) problem = "it is of shape " + shape_text(view_.shape, view_.ndim);
-    else if (!PyBuffer_IsContiguous(&view_, 'C')) problem = "it is not C-contiguous";
-    else if (is_output && view_.readonly) problem = "it cannot be written to";
+    if (!has_format(view_, info))
+        problem = std::string("its items are of format ") + (view_.format ? view_.format : "?");
+    else if (!has_shape(view_, shape))
+        problem = "it is of shape " + shape_text(view_.shape, view_.ndim);
+    else if (!PyBuffer_IsContiguous(&view_, 'C'))
+        problem = "it is not C-contiguous";
+    else if (is_output && view_.readonly)
+        problem = "it cannot be written to";
     if (problem.empty()) return;
     const std::string message = wanted + "; " + problem;
     PyBuffer_Release(&view_);

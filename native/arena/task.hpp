@@ -111,13 +111,13 @@ struct Plan : Task {
     explicit Plan(const Task& task);
 
     int radius;
-    int stride;                      // cells in a row of the grid
-    int grid_size;                   // cells, with padding at the end for 16-byte reads
-    int steps[4];                    // offset of the neighbour, by facing
-    int layers;                      // grids of codes: one per team if observations are bytes, else one
+    int stride;     // cells in a row of the grid
+    int grid_size;  // cells, with padding at the end for 16-byte reads
+    int steps[4];   // offset of the neighbour, by facing
+    int layers;     // grids of codes: one per team if observations are bytes, else one
     int total_stations;
-    Thing first_agent;               // FIRST_STATION + total_stations
-    std::vector<std::uint8_t> kinds;  // [total_stations]
+    Thing first_agent;                   // FIRST_STATION + total_stations
+    std::vector<std::uint8_t> kinds;     // [total_stations]
     std::vector<std::uint8_t> teams_of;  // [agents]
 
     int at(int y, int x) const { return (y + radius) * stride + x + radius; }

@@ -50,17 +50,17 @@ class World {
     std::vector<std::uint8_t> codes;  // [layers][grid] what agents of a team see
 
     std::vector<std::int32_t> station_at;  // [stations] position
-    // Cooldowns and freezes are set one higher during a step, and all decrease at its end; so the rule "except those set in
-    // this step" needs no extra check. Between steps they have the values of the rules.
+    // Cooldowns and freezes are set one higher during a step, and all decrease at its end; so the rule "except those
+    // set in this step" needs no extra check. Between steps they have the values of the rules.
     std::vector<std::int16_t> cooldown;  // [stations]
     std::vector<std::int32_t> stock;     // [stations]
 
-    std::vector<std::int32_t> agent_at;    // [agents] position
-    std::vector<Self> selves;              // [agents] items, facing + 1, frozen, last action + 1
-    std::vector<std::int16_t> frozen;      // [agents]
-    std::vector<std::int32_t> accounts;    // [agents][ITEM_COUNT]
-    std::vector<std::uint32_t> counters;   // [agents][COUNTER_COUNT]
-    std::vector<double> returns;           // [agents]
+    std::vector<std::int32_t> agent_at;   // [agents] position
+    std::vector<Self> selves;             // [agents] items, facing + 1, frozen, last action + 1
+    std::vector<std::int16_t> frozen;     // [agents]
+    std::vector<std::int32_t> accounts;   // [agents][ITEM_COUNT]
+    std::vector<std::uint32_t> counters;  // [agents][COUNTER_COUNT]
+    std::vector<double> returns;          // [agents]
 
    private:
     void shuffle_order();
@@ -79,7 +79,7 @@ class World {
     void count(int agent, int counter, std::uint32_t by = 1) { counters[agent * COUNTER_COUNT + counter] += by; }
 
     std::vector<std::uint16_t> order_;  // [agents]
-    std::vector<double> own_rewards_;           // [agents] rewards of this step before sharing
+    std::vector<double> own_rewards_;   // [agents] rewards of this step before sharing
     int cooling_ = 0, frozen_ = 0;      // counts, to skip the loops of a world without any
 };
 

@@ -87,9 +87,9 @@ void save_agent(const World& world, int agent, WorldState& state) {
     const std::uint8_t* self = world.selves[agent].values;
     if (state.agents) {
         const int position = world.agent_at[agent];
-        const std::int32_t row[AGENT_COLUMNS] = {plan.row_of(position),  plan.column_of(position),
-                                                 self[SELF_FACING] - 1,  world.frozen[agent],
-                                                 plan.teams_of[agent],   self[SELF_LAST_ACTION] - 1};
+        const std::int32_t row[AGENT_COLUMNS] = {plan.row_of(position), plan.column_of(position),
+                                                 self[SELF_FACING] - 1, world.frozen[agent],
+                                                 plan.teams_of[agent],  self[SELF_LAST_ACTION] - 1};
         std::copy_n(row, AGENT_COLUMNS, state.agents + agent * AGENT_COLUMNS);
     }
     if (state.inventories) std::copy_n(self, ITEM_COUNT, state.inventories + agent * ITEM_COUNT);
@@ -126,8 +126,8 @@ void save_state(const World& world, WorldState& state) {
     }
     for (int station = 0; state.stations && station < plan.total_stations; ++station) {
         const int position = world.station_at[station];
-        const std::int32_t row[STATION_COLUMNS] = {plan.row_of(position), plan.column_of(position),
-                                                   plan.kinds[station], world.cooldown[station], world.stock[station]};
+        const std::int32_t row[STATION_COLUMNS] = {plan.row_of(position), plan.column_of(position), plan.kinds[station],
+                                                   world.cooldown[station], world.stock[station]};
         std::copy_n(row, STATION_COLUMNS, state.stations + station * STATION_COLUMNS);
     }
     for (int agent = 0; agent < plan.agents; ++agent) save_agent(world, agent, state);
@@ -191,16 +191,17 @@ void check_items(const World& world) {
         }
     }
     const auto spent_at = [&](Station kind) { return plan.stations[kind].cost * counted[PRODUCT[kind]]; };
-    const std::int64_t spent[ITEM_COUNT] = {spent_at(GENERATOR) + spent_at(ARMOURY), spent_at(ALTAR) + spent_at(CHARGER),
-                                            0, counted[BLOCKED], counted[ATTACKS]};
+    const std::int64_t spent[ITEM_COUNT] = {spent_at(GENERATOR) + spent_at(ARMOURY),
+                                            spent_at(ALTAR) + spent_at(CHARGER), 0, counted[BLOCKED], counted[ATTACKS]};
     for (int item = 0; item < ITEM_COUNT; ++item) {
         const std::int64_t expected =
             static_cast<std::int64_t>(plan.inventory[item]) * plan.agents + counted[item] - spent[item];
         require(carried[item] == expected, "item " + std::to_string(item) + ": " + std::to_string(carried[item]) +
-                                              " carried, " + std::to_string(expected) + " accounted for");
+                                               " carried, " + std::to_string(expected) + " accounted for");
     }
     require(counted[STOLEN] == counted[LOST], "the items stolen and lost differ");
-    require(counted[HITS] + counted[BLOCKED] == counted[ATTACKS], "hits and blocked attacks do not add up to the attacks");
+    require(counted[HITS] + counted[BLOCKED] == counted[ATTACKS],
+            "hits and blocked attacks do not add up to the attacks");
 }
 
 void check_stocks(const World& world) {

@@ -14,13 +14,13 @@ struct WorldState {
     int task = 0;
     std::int64_t clock = 0;
     std::uint64_t rng = 0;
-    std::uint8_t* walls = nullptr;         // [height][width]
-    std::int32_t* stations = nullptr;      // [stations][STATION_COLUMNS]
-    std::int32_t* agents = nullptr;        // [agents][AGENT_COLUMNS]
-    std::int32_t* inventories = nullptr;   // [agents][ITEM_COUNT]
-    std::int64_t* accounts = nullptr;      // [agents][ITEM_COUNT]
-    std::int64_t* counters = nullptr;      // [agents][COUNTER_COUNT]
-    double* returns = nullptr;             // [agents]
+    std::uint8_t* walls = nullptr;        // [height][width]
+    std::int32_t* stations = nullptr;     // [stations][STATION_COLUMNS]
+    std::int32_t* agents = nullptr;       // [agents][AGENT_COLUMNS]
+    std::int32_t* inventories = nullptr;  // [agents][ITEM_COUNT]
+    std::int64_t* accounts = nullptr;     // [agents][ITEM_COUNT]
+    std::int64_t* counters = nullptr;     // [agents][COUNTER_COUNT]
+    double* returns = nullptr;            // [agents]
 };
 
 // Fills those arrays that are not null.

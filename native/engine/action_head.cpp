@@ -16,16 +16,26 @@ ActionHead::ActionHead(const HeadPlan& plan)
       log_probs_(ROWS) {}
 
 void ActionHead::set_outputs(const float* outputs, std::size_t stride, int rows, const float* log_std) {
-    rows_ = {plan_.counts.data(), plan_.parts(),      plan_.size,     rows,
-             outputs,             stride,             log_std,        inverse_std_.data(),
-             choices_.data(),     taken_.data(),      log_probs_.data(),
-             class_log_probs_.data(),        class_probs_.data(),     entropies_.data()};
+    rows_ = {plan_.counts.data(),
+             plan_.parts(),
+             plan_.size,
+             rows,
+             outputs,
+             stride,
+             log_std,
+             inverse_std_.data(),
+             choices_.data(),
+             taken_.data(),
+             log_probs_.data(),
+             class_log_probs_.data(),
+             class_probs_.data(),
+             entropies_.data()};
     if (plan_.kind != HeadKind::GAUSSIAN) return;
     for (int k = 0; k < plan_.size; ++k) inverse_std_.data()[k] = std::exp(-log_std[k]);
 }
 
 void ActionHead::sample(const Kernels& kernels, const CounterRng& rng, std::size_t first, const Actions& actions,
-                     float* log_probs) {
+                        float* log_probs) {
     if (plan_.kind == HeadKind::CATEGORICAL) {
         kernels.log_softmax(rows_);
         sample_categorical(rng, first, actions.discrete, log_probs);
@@ -37,7 +47,8 @@ void ActionHead::sample(const Kernels& kernels, const CounterRng& rng, std::size
     }
 }
 
-void ActionHead::sample_categorical(const CounterRng& rng, std::size_t first, std::int64_t* actions, float* log_probs) const {
+void ActionHead::sample_categorical(const CounterRng& rng, std::size_t first, std::int64_t* actions,
+                                    float* log_probs) const {
     const int parts = plan_.parts();
     for (int row = 0; row < rows_.rows; ++row) {
         const std::size_t counter = (first + row) * parts;

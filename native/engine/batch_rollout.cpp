@@ -65,10 +65,12 @@ void BatchRollout::step(const Shard& shard) {
     const RolloutBuffer& buffer = learner_.buffer();
     const std::size_t sample = static_cast<std::size_t>(shard.step) * buffer.env_count;
     std::vector<void*> observations;
-    for (const ObservationBlock& block : blocks_) observations.push_back(block.first + (sample + buffer.env_count) * block.row_bytes);
+    for (const ObservationBlock& block : blocks_)
+        observations.push_back(block.first + (sample + buffer.env_count) * block.row_bytes);
     ErrorMessage message;
     if (api_.step(api_.batch, shard.first, shard.last, buffer.actions.discrete + sample * learner_.action_parts(),
-                   observations.data(), buffer.rewards + sample, ended_.data(), message.text(), ErrorMessage::SIZE) != 0) {
+                  observations.data(), buffer.rewards + sample, ended_.data(), message.text(),
+                  ErrorMessage::SIZE) != 0) {
         message.raise();
     }
 }

@@ -1,5 +1,5 @@
-// A rollout in environments of another compiled module, stepped through its batch step API: Python is needed only when an
-// episode ends.
+// A rollout in environments of another compiled module, stepped through its batch step API: Python is needed only when
+// an episode ends.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ class BatchRollout {
 
     // Starts a rollout at row 0.
     void start();
-    // Runs until the next episode end to report, or the end of the rollout. Before the next call the caller resets those
-    // worlds into row `step + 1` and sets `starts` and `terminated`. Throws std::runtime_error with the API's message, and
-    // what `Learner::read_observations` throws.
+    // Runs until the next episode end to report, or the end of the rollout. Before the next call the caller resets
+    // those worlds into row `step + 1` and sets `starts` and `terminated`. Throws std::runtime_error with the API's
+    // message, and what `Learner::read_observations` throws.
     EndedWorlds run_until_end();
 
    private:

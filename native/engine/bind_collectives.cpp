@@ -42,7 +42,8 @@ void check_signals() {
     if (PyErr_CheckSignals()) throw nb::python_error();
 }
 
-void make_collectives(SharedMemoryCollectives* place, int descriptor, int rank, int world_size, double timeout_seconds) {
+void make_collectives(SharedMemoryCollectives* place, int descriptor, int rank, int world_size,
+                      double timeout_seconds) {
     try {
         new (place) SharedMemoryCollectives(descriptor, rank, world_size, timeout_seconds, check_signals);
     } catch (const std::system_error& error) {

@@ -38,8 +38,8 @@ struct PyEpisodeEnd {
     std::vector<float> final_observation;
 };
 
-void make_envs(NativeEnvs* place, const std::string& dynamics, const std::map<std::string, double>& constants, int count,
-               int time_limit) {
+void make_envs(NativeEnvs* place, const std::string& dynamics, const std::map<std::string, double>& constants,
+               int count, int time_limit) {
     new (place) NativeEnvs(make_dynamics(dynamics, constants), count, time_limit);
 }
 
@@ -61,7 +61,9 @@ void set_state(NativeEnvs& envs, int index, const PyEnvState& given) {
     }
     EnvState& state = envs.at(index);
     std::copy(given.state.begin(), given.state.end(), state.state);
-    const auto wide = [](std::uint64_t high, std::uint64_t low) { return (static_cast<Pcg64::Wide>(high) << 64) | low; };
+    const auto wide = [](std::uint64_t high, std::uint64_t low) {
+        return (static_cast<Pcg64::Wide>(high) << 64) | low;
+    };
     state.rng.state = wide(std::get<0>(given.rng), std::get<1>(given.rng));
     state.rng.increment = wide(std::get<2>(given.rng), std::get<3>(given.rng));
     state.total_reward = given.total_reward;
@@ -108,8 +110,9 @@ nb::dict collect(NativeEnvs& envs, PyLearner& owner) {
     if (envs.count() != learner.buffer().env_count || learner.reader().kind != InputKind::FLOATS ||
         learner.reader().size != envs.observation_size() || !learner.codes().is_empty() ||
         envs.dynamics().has_continuous_actions() != (learner.buffer().actions.continuous != nullptr)) {
-        throw std::invalid_argument("the number, observations or actions of these environments do not match the learner's "
-                                    "rollout buffer");
+        throw std::invalid_argument(
+            "the number, observations or actions of these environments do not match the learner's "
+            "rollout buffer");
     }
     std::vector<EpisodeEnd> ends;
     {
@@ -135,7 +138,7 @@ nb::dict collect(NativeEnvs& envs, PyLearner& owner) {
 
 // ---- environments of another module, through the batch step API
 
-constexpr int MAX_PART_COUNT = 256;  // a larger count is not a valid struct
+constexpr int MAX_PART_COUNT = 256;                               // a larger count is not a valid struct
 constexpr const char* OLD_CAPSULE_NAME = "palaestra.batch_door";  // of version 1 before it was renamed; the same struct
 
 void require(bool holds, const std::string& message) {
@@ -154,9 +157,9 @@ const palaestra_batch_step_api& read_capsule(nb::handle capsule) {
         throw nb::value_error((expected + "one named " + quoted(actual)).c_str());
     }
     const auto* api = static_cast<const palaestra_batch_step_api*>(PyCapsule_GetPointer(capsule.ptr(), name));
-    require(api->version == PALAESTRA_BATCH_STEP_API_VERSION,
-            "version " + to_string(api->version) + " of the struct is not supported (expected version " +
-                to_string(PALAESTRA_BATCH_STEP_API_VERSION) + ")");
+    require(api->version == PALAESTRA_BATCH_STEP_API_VERSION, "version " + to_string(api->version) +
+                                                                  " of the struct is not supported (expected version " +
+                                                                  to_string(PALAESTRA_BATCH_STEP_API_VERSION) + ")");
     require(api->begin && api->end && api->step, "one of the functions begin, end and step is missing");
     return *api;
 }
@@ -197,8 +200,9 @@ std::vector<ObservationBlock> read_blocks(const palaestra_batch_step_api& api, c
                                           const Learner& learner) {
     const RolloutBuffer& buffer = learner.buffer();
     const std::string expected = to_string(nb::len(blocks));
-    require(api.parts && api.part_count >= 1 && api.part_count <= MAX_PART_COUNT && to_string(api.part_count) == expected,
-            "observations have " + to_string(api.part_count) + " parts, but the rollout buffer has " + expected);
+    require(
+        api.parts && api.part_count >= 1 && api.part_count <= MAX_PART_COUNT && to_string(api.part_count) == expected,
+        "observations have " + to_string(api.part_count) + " parts, but the rollout buffer has " + expected);
     std::vector<ObservationBlock> result;
     for (int number = 0; number < api.part_count; ++number) {
         result.push_back(read_block(api.parts[number], blocks, buffer.samples() + buffer.env_count));
@@ -217,8 +221,8 @@ struct PyBatchRollout {
     PyBatchRollout(nb::object step_api, nb::handle_t<PyLearner> owner, const nb::dict& blocks)
         : capsule(step_api),
           learner(nb::borrow(owner)),
-          rollout(check_api(step_api, learner_of(owner)), read_blocks(read_capsule(step_api), blocks, learner_of(owner)),
-                  learner_of(owner)) {
+          rollout(check_api(step_api, learner_of(owner)),
+                  read_blocks(read_capsule(step_api), blocks, learner_of(owner)), learner_of(owner)) {
         for (const auto& [name, array] : blocks) arrays.push_back(nb::borrow(array));
     }
 };
@@ -236,11 +240,13 @@ std::tuple<int, std::vector<int>> run_until_end(PyBatchRollout& owner) {
 
 void bind_envs(nb::module_& module) {
     nb::class_<PyEnvState>(module, "EnvState")
-        .def("__init__",
-             [](PyEnvState* place, std::vector<double> state, const Words& rng, double total_reward, int length, int elapsed_steps) {
-                 new (place) PyEnvState{std::move(state), rng, total_reward, length, elapsed_steps};
-             },
-             nb::kw_only(), "state"_a, "rng"_a, "total_reward"_a, "length"_a, "elapsed_steps"_a)
+        .def(
+            "__init__",
+            [](PyEnvState* place, std::vector<double> state, const Words& rng, double total_reward, int length,
+               int elapsed_steps) {
+                new (place) PyEnvState{std::move(state), rng, total_reward, length, elapsed_steps};
+            },
+            nb::kw_only(), "state"_a, "rng"_a, "total_reward"_a, "length"_a, "elapsed_steps"_a)
         .def_ro("state", &PyEnvState::state)
         .def_ro("rng", &PyEnvState::rng)
         .def_ro("total_reward", &PyEnvState::total_reward)

@@ -1,4 +1,5 @@
-// What the bindings of palaestra.training.engines.native_learner share. Names and signatures are documented in native_learner.pyi.
+// What the bindings of palaestra.training.engines.native_learner share. Names and signatures are documented in
+// native_learner.pyi.
 #pragma once
 
 #include <nanobind/nanobind.h>

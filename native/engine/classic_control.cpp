@@ -132,15 +132,15 @@ class CartPole : public EnvDynamics {
         const double force = action.discrete == 1 ? force_ : -force_;
         const double cosine = std::cos(angle), sine = std::sin(angle);
         const double push = (force + pole_mass_length_ * (angular_velocity * angular_velocity) * sine) / total_mass_;
-        const double angular_acceleration = (gravity_ * sine - cosine * push) /
-                                            (length_ * (4.0 / 3.0 - pole_mass_ * (cosine * cosine) / total_mass_));
+        const double angular_acceleration =
+            (gravity_ * sine - cosine * push) / (length_ * (4.0 / 3.0 - pole_mass_ * (cosine * cosine) / total_mass_));
         const double acceleration = push - pole_mass_length_ * angular_acceleration * cosine / total_mass_;
         state[0] = x + tau_ * velocity;
         state[1] = velocity + tau_ * acceleration;
         state[2] = angle + tau_ * angular_velocity;
         state[3] = angular_velocity + tau_ * angular_acceleration;
-        const bool has_fallen = state[0] < -position_limit_ || state[0] > position_limit_ ||
-                                state[2] < -angle_limit_ || state[2] > angle_limit_;
+        const bool has_fallen = state[0] < -position_limit_ || state[0] > position_limit_ || state[2] < -angle_limit_ ||
+                                state[2] > angle_limit_;
         if (has_sutton_barto_reward_) return {has_fallen ? -1.0 : 0.0, has_fallen};
         return {1.0, has_fallen};
     }

@@ -52,8 +52,9 @@ void rest(double waited) {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-// Copies past this core's cache, because another core reads the data next: a modified line in another core's cache takes
-// five times as long as memory (EPYC, 142,000 floats: a sum takes 258 µs with memcpy, 48 µs with this). `to` is aligned.
+// Copies past this core's cache, because another core reads the data next: a modified line in another core's cache
+// takes five times as long as memory (EPYC, 142,000 floats: a sum takes 258 µs with memcpy, 48 µs with this). `to` is
+// aligned.
 void stream(void* to, const void* from, std::size_t size) {
     std::size_t done = 0;
 #if defined(__x86_64__)
@@ -77,7 +78,7 @@ void end_streaming() {
 [[noreturn]] void throw_errno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 struct flock lock_of(int rank, short type) {
-    struct flock lock {};
+    struct flock lock{};
     lock.l_type = type;
     lock.l_whence = SEEK_SET;
     lock.l_start = rank;
@@ -106,7 +107,7 @@ struct SharedMemoryCollectives::Control {
 
 // Every rank sets the same size; the new file is zero.
 SharedMemoryCollectives::SharedMemoryCollectives(int descriptor, int rank, int world_size, double timeout_seconds,
-                       std::function<void()> check_interrupt)
+                                                 std::function<void()> check_interrupt)
     : descriptor_(descriptor),
       rank_(rank),
       world_size_(world_size),
@@ -156,7 +157,8 @@ void SharedMemoryCollectives::throw_if_lost(std::uint64_t round) const {
     for (int rank = 0; rank < world_size_; ++rank) {
         const Control::RankEntry& entry = control_->ranks[rank];
         if (rank == rank_ || !entry.has_joined.load() || is_locked(rank)) continue;
-        if (entry.arrived.load(std::memory_order_acquire) < round) {  // otherwise it passed the barrier and exited later
+        if (entry.arrived.load(std::memory_order_acquire) <
+            round) {  // otherwise it passed the barrier and exited later
             throw PeerLostError("Rank " + std::to_string(rank) + " exited without reporting an error.");
         }
     }
@@ -185,7 +187,7 @@ void SharedMemoryCollectives::wait(std::uint64_t round) {
         if (waited > timeout_seconds_) {
             std::ostringstream message;
             message << "Rank " << missing << " did not answer within " << timeout_seconds_
-                 << " s (distributed.timeout_seconds).";
+                    << " s (distributed.timeout_seconds).";
             throw PeerLostError(message.str());
         }
         rest(waited);
@@ -200,11 +202,13 @@ void SharedMemoryCollectives::barrier() {
 
 SharedMemoryCollectives::Share SharedMemoryCollectives::share_of(int rank, std::size_t count, std::size_t whole) const {
     const std::size_t lines = (count + whole - 1) / whole;
-    return {std::min(count, lines * rank / world_size_ * whole), std::min(count, lines * (rank + 1) / world_size_ * whole)};
+    return {std::min(count, lines * rank / world_size_ * whole),
+            std::min(count, lines * (rank + 1) / world_size_ * whole)};
 }
 
-// Reduce-scatter and all-gather: each rank publishes its numbers, adds up its own share over all ranks in their order, and
-// copies the other shares. Slots are free after the second barrier, the result after the first barrier of the next call.
+// Reduce-scatter and all-gather: each rank publishes its numbers, adds up its own share over all ranks in their order,
+// and copies the other shares. Slots are free after the second barrier, the result after the first barrier of the next
+// call.
 template <typename T>
 void SharedMemoryCollectives::sum_chunk(T* values, std::size_t count, T factor) {
     constexpr std::size_t WHOLE = LINE / sizeof(T);  // shares end at cache lines

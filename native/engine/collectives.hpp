@@ -10,8 +10,8 @@
 
 namespace engine {
 
-// Sums over all ranks, used between two minibatches. Every rank makes the same calls in the same order, and gets bitwise
-// equal results.
+// Sums over all ranks, used between two minibatches. Every rank makes the same calls in the same order, and gets
+// bitwise equal results.
 class Reducer {
    public:
     virtual ~Reducer() = default;
@@ -34,7 +34,8 @@ struct PeerLostError : std::runtime_error {
 class SharedMemoryCollectives : public Reducer {
    public:
     // `check_interrupt` is called regularly while this rank waits; an exception from it ends the wait.
-    SharedMemoryCollectives(int descriptor, int rank, int world_size, double timeout_seconds, std::function<void()> check_interrupt);
+    SharedMemoryCollectives(int descriptor, int rank, int world_size, double timeout_seconds,
+                            std::function<void()> check_interrupt);
     ~SharedMemoryCollectives() override;
     SharedMemoryCollectives(const SharedMemoryCollectives&) = delete;
     SharedMemoryCollectives& operator=(const SharedMemoryCollectives&) = delete;

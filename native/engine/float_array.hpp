@@ -1,5 +1,5 @@
-// A zeroed, page-aligned array of floats. Arrays never share a page: hardware prefetchers read ahead to its end, and would
-// take cache lines that another core writes.
+// A zeroed, page-aligned array of floats. Arrays never share a page: hardware prefetchers read ahead to its end, and
+// would take cache lines that another core writes.
 #pragma once
 
 #include <cstddef>

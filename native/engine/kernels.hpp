@@ -1,5 +1,5 @@
-// A network's layout as the kernels see it, and the table of kernels. Plain data: kernels are compiled once per CPU family
-// and must not share inline functions with other translation units.
+// A network's layout as the kernels see it, and the table of kernels. Plain data: kernels are compiled once per CPU
+// family and must not share inline functions with other translation units.
 #pragma once
 
 #include <cstddef>
@@ -10,44 +10,47 @@ enum class Activation : int { NONE, TANH, RELU, GELU };
 enum class HeadKind : int { CATEGORICAL, GAUSSIAN };
 enum class CellKind : int { MINGRU, LSTM, GRU };
 
-constexpr int ROWS = 64;    // samples that pass through a layer together: their activations stay in the cache
-constexpr int SLICE = 512;  // samples whose gradient is one sum; slices are added in order, whichever thread computes them
+constexpr int ROWS = 64;  // samples that pass through a layer together: their activations stay in the cache
+constexpr int SLICE =
+    512;  // samples whose gradient is one sum; slices are added in order, whichever thread computes them
 constexpr int NO_CELL = -1;
 constexpr int NO_LAYER = -1;
 constexpr int NO_TABLE = -1;
 constexpr int NARROW_OUTPUTS = 4;  // most outputs of a head that uses the narrow kernels, see kernels/matmul.hpp
 constexpr std::size_t NO_OFFSET = static_cast<std::size_t>(-1);
 
-// Slot 0 is the network's input. A layer reads one slot (or codes) and adds to another. Several layers may add to the same
-// slot: a sum, or a layer on a concatenation, of which each source has a block of columns of the weights. Strides are
-// sizes rounded up to whole SIMD vectors; the padding is always zero.
+// Slot 0 is the network's input. A layer reads one slot (or codes) and adds to another. Several layers may add to the
+// same slot: a sum, or a layer on a concatenation, of which each source has a block of columns of the weights. Strides
+// are sizes rounded up to whole SIMD vectors; the padding is always zero.
 struct Layer {
     int source, target;
     int inputs, outputs;
-    std::size_t weight, bias;  // offsets of the parameters [outputs, inputs] and [outputs], as in torch; bias: or NO_OFFSET
-    std::size_t weight_row;    // stride of a row of weights: inputs, or more for a block of columns
-    Activation activation;     // of the target: the same for all layers that add to it
-    int table;                 // embedding table that is read instead of source, inputs and weight; or NO_TABLE
+    std::size_t weight,
+        bias;  // offsets of the parameters [outputs, inputs] and [outputs], as in torch; bias: or NO_OFFSET
+    std::size_t weight_row;  // stride of a row of weights: inputs, or more for a block of columns
+    Activation activation;   // of the target: the same for all layers that add to it
+    int table;               // embedding table that is read instead of source, inputs and weight; or NO_TABLE
 
     // set by Network:
-    bool begins, ends;           // whether the layer is the first, the last that adds to its target
-    int cell;                    // recurrent cell that reads the target; or NO_CELL
+    bool begins, ends;  // whether the layer is the first, the last that adds to its target
+    int cell;           // recurrent cell that reads the target; or NO_CELL
     bool is_for_action, is_for_value;
-    bool is_narrow;              // an output layer with at most NARROW_OUTPUTS outputs
-    std::size_t packed;          // [inputs, stride of target]; narrow: [outputs, stride of source]
-    std::size_t packed_bias;     // [stride of target]: the sum of all biases of the target
-    std::size_t padded_weight;   // [outputs, stride of source]; NO_OFFSET: the parameters are read in place
-    std::size_t gradient;        // in a gradient block: [outputs, stride of source]; transposed: [inputs, stride of target]
-    std::size_t bias_gradient;   // [stride of target], shared by all layers of the target
-    bool is_transposed;          // the gradient is accumulated transposed
-    bool adds_to_source;         // a later layer has already written gradients of the source
-    int completes_layer;         // the layer that wrote the source, if this is the last reader to add to its gradients; or NO_LAYER
-    bool is_completed_by_reader; // some reader does that for this layer
+    bool is_narrow;             // an output layer with at most NARROW_OUTPUTS outputs
+    std::size_t packed;         // [inputs, stride of target]; narrow: [outputs, stride of source]
+    std::size_t packed_bias;    // [stride of target]: the sum of all biases of the target
+    std::size_t padded_weight;  // [outputs, stride of source]; NO_OFFSET: the parameters are read in place
+    std::size_t gradient;  // in a gradient block: [outputs, stride of source]; transposed: [inputs, stride of target]
+    std::size_t bias_gradient;  // [stride of target], shared by all layers of the target
+    bool is_transposed;         // the gradient is accumulated transposed
+    bool adds_to_source;        // a later layer has already written gradients of the source
+    int completes_layer;  // the layer that wrote the source, if this is the last reader to add to its gradients; or
+                          // NO_LAYER
+    bool is_completed_by_reader;  // some reader does that for this layer
 };
 
-// A recurrent cell: `gates` hold the input's contribution, which a layer writes for all steps at once; the cell then runs
-// step by step. Gates are ordered as in torch: minGRU gate, candidate; LSTM in, forget, candidate, out; GRU reset, update,
-// candidate.
+// A recurrent cell: `gates` hold the input's contribution, which a layer writes for all steps at once; the cell then
+// runs step by step. Gates are ordered as in torch: minGRU gate, candidate; LSTM in, forget, candidate, out; GRU reset,
+// update, candidate.
 struct Cell {
     CellKind kind;
     int size;
@@ -57,7 +60,7 @@ struct Cell {
     // set by Network:
     int hidden;                 // slot: the hidden state before each step
     int cell_state, tanh_cell;  // LSTM slots: the cell state before each step; tanh of the one after it
-    std::size_t state;          // offset in a row of states: the hidden state, then the cell state, each of `hidden`'s stride
+    std::size_t state;  // offset in a row of states: the hidden state, then the cell state, each of `hidden`'s stride
 };
 
 // An embedding table of codes (bytes): the sum over cells of one row each. Code 0 adds nothing, code c adds row c - 1.
@@ -79,8 +82,8 @@ struct NetworkLayout {
     int code_count;  // codes in a row: the cells of all tables
     const Cell* cells;
     int cell_count;
-    const int* strides;          // of each slot
-    const std::size_t* offsets;  // of each slot's rows in a block of values
+    const int* strides;                                  // of each slot
+    const std::size_t* offsets;                          // of each slot's rows in a block of values
     std::size_t packed_size, gradient_size, block_size;  // in floats, of all layers
     std::size_t first_gradient, last_gradient;           // half-open, in a gradient block
     std::size_t state_size;                              // floats in a row of recurrent states
@@ -90,11 +93,11 @@ struct NetworkLayout {
 // Samples that pass through the network together: `steps` of `columns` side by side, row = step * columns + column.
 struct Block {
     int steps, columns;
-    const float* input;          // [rows, stride of slot 0]
-    float* values;               // every slot's activations [rows, stride]
-    float* pre_activations;      // laid out as `values`; may be null
-    const bool* starts;          // [rows] episode starts, where recurrent states are reset; null without cells
-    float* states;               // [columns, state_size] before the first step; a forward pass leaves those after the last
+    const float* input;      // [rows, stride of slot 0]
+    float* values;           // every slot's activations [rows, stride]
+    float* pre_activations;  // laid out as `values`; may be null
+    const bool* starts;      // [rows] episode starts, where recurrent states are reset; null without cells
+    float* states;           // [columns, state_size] before the first step; a forward pass leaves those after the last
     const unsigned char* codes;  // [rows, code_count], each at most its table's `rows_per_cell`; null without tables
 };
 
@@ -129,7 +132,8 @@ struct HeadRows {
     const int* choices;                  // [parts, ROWS] actions, categorical
     const float* taken;                  // [size, ROWS] actions, Gaussian
     const float* log_probs;              // [ROWS], Gaussian
-    float *class_log_probs, *class_probs, *entropies;  // [size, ROWS], [size, ROWS], [parts, ROWS]; Gaussian: z-scores in the first
+    float *class_log_probs, *class_probs,
+        *entropies;  // [size, ROWS], [size, ROWS], [parts, ROWS]; Gaussian: z-scores in the first
 };
 
 // The same samples as recorded during the rollout, each [ROWS].

@@ -58,10 +58,10 @@ struct alignas(CACHE_LINE_PAIR) Workspace {
     Workspace(const NetworkLayout& layout, const MinibatchSplit& split, const HeadPlan& head_plan);
     ActionHead head;
     FloatArray values, pre_activations, grads;
-    FloatArray input;                  // [rows, stride of slot 0]
-    FloatArray states;                 // [columns, state_size]
-    std::vector<std::size_t> samples;  // [rows] indices into the rollout
-    std::unique_ptr<bool[]> starts;    // [rows]
+    FloatArray input;                                                   // [rows, stride of slot 0]
+    FloatArray states;                                                  // [columns, state_size]
+    std::vector<std::size_t> samples;                                   // [rows] indices into the rollout
+    std::unique_ptr<bool[]> starts;                                     // [rows]
     FloatArray old_log_probs, old_values, old_advantages, old_returns;  // [ROWS]
 };
 
@@ -158,8 +158,8 @@ class Learner {
     std::vector<Workspace> workspaces_;
     std::vector<std::int64_t> order_;  // of columns
     FloatArray packed_, inputs_, gradients_;
-    std::size_t gradient_slices_ = 0;  // gradient blocks that fit into `gradients_`
-    Reducer* reducer_ = nullptr;       // during an update
+    std::size_t gradient_slices_ = 0;     // gradient blocks that fit into `gradients_`
+    Reducer* reducer_ = nullptr;          // during an update
     std::vector<AdvantageScale> scales_;  // of each minibatch
     AdvantageScale scale_{0, 1};          // of the current one
     LossSums sums_{};

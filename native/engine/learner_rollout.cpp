@@ -63,7 +63,8 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, ObservationRea
                                     " action outputs, the observation " + std::to_string(reader_.size) +
                                     " and the action distribution " + std::to_string(head_.size));
     }
-    for (int workspace = 0; workspace < threads; ++workspace) workspaces_.emplace_back(network_->layout(), split_, head_);
+    for (int workspace = 0; workspace < threads; ++workspace)
+        workspaces_.emplace_back(network_->layout(), split_, head_);
 }
 
 void Learner::begin_rollout(std::uint64_t seed, std::uint64_t iteration) {
@@ -103,8 +104,14 @@ void Learner::act(int step, int first, int last, int workspace_number) {
     for (int env = first; env < last; env += ROWS) {
         const int rows = std::min(ROWS, last - env);
         const std::size_t sample = static_cast<std::size_t>(step) * buffer_.env_count + env;
-        const Block block = {1, rows, inputs_.data() + sample * stride, workspace.values.data(), nullptr,
-                             buffer_.starts + sample, recurrent_state_.current(env), codes_.row(sample)};
+        const Block block = {1,
+                             rows,
+                             inputs_.data() + sample * stride,
+                             workspace.values.data(),
+                             nullptr,
+                             buffer_.starts + sample,
+                             recurrent_state_.current(env),
+                             codes_.row(sample)};
         forward(block, is_recurrent ? EVERYTHING : FOR_ACTION);
         workspace.head.set_outputs(numbers, action_stride, rows, log_std());
         workspace.head.sample(network_->kernels(), rng_, sample, buffer_.actions, buffer_.log_probs + sample);
@@ -133,8 +140,9 @@ void Learner::evaluate_rows(std::size_t first, std::size_t last, Workspace& work
     const std::size_t samples = buffer_.samples();
     for (std::size_t row = first; row < last; row += ROWS) {
         const int rows = static_cast<int>(std::min<std::size_t>(ROWS, last - row));
-        const Block block = {1,       rows,    inputs_.data() + row * stride, workspace.values.data(), nullptr,
-                             nullptr, nullptr, codes_.row(row)};
+        const Block block = {
+            1,       rows,           inputs_.data() + row * stride, workspace.values.data(), nullptr, nullptr,
+            nullptr, codes_.row(row)};
         forward(block, FOR_VALUE);
         for (int k = 0; k < rows; ++k) {
             float* to = row + k < samples ? buffer_.values + row + k : last_values + (row + k - samples);
@@ -158,8 +166,13 @@ void Learner::evaluate_last(float* last_values) {
     for (int env = 0; env < buffer_.env_count; env += ROWS) {
         const int rows = std::min(ROWS, buffer_.env_count - env);
         std::memcpy(workspace.states.data(), recurrent_state_.current(env), rows * state * sizeof(float));
-        const Block block = {1, rows, inputs_.data() + (samples + env) * network_->stride(0), workspace.values.data(),
-                             nullptr, buffer_.starts + samples + env, workspace.states.data(),
+        const Block block = {1,
+                             rows,
+                             inputs_.data() + (samples + env) * network_->stride(0),
+                             workspace.values.data(),
+                             nullptr,
+                             buffer_.starts + samples + env,
+                             workspace.states.data(),
                              codes_.row(samples + env)};
         forward(block, EVERYTHING);
         for (int k = 0; k < rows; ++k) last_values[env + k] = value[k * value_stride];
@@ -170,10 +183,11 @@ float Learner::evaluate_truncation(const Truncation& truncation) {
     Workspace& workspace = workspaces_[0];
     const bool is_start = false;  // the states continue the episode
     if (network_->has_memory()) {
-        std::memcpy(workspace.states.data(), recurrent_state_.after_truncation(truncation.step, truncation.env), recurrent_state_.size() * sizeof(float));
+        std::memcpy(workspace.states.data(), recurrent_state_.after_truncation(truncation.step, truncation.env),
+                    recurrent_state_.size() * sizeof(float));
     }
-    const Block block = {1,        1,       truncation.observation.data(), workspace.values.data(),
-                         nullptr, &is_start, workspace.states.data(),    truncation.codes.data()};
+    const Block block = {1,       1,         truncation.observation.data(), workspace.values.data(),
+                         nullptr, &is_start, workspace.states.data(),       truncation.codes.data()};
     forward(block, FOR_VALUE);
     return workspace.values.data()[network_->offset(network_->value_slot)];
 }
@@ -187,7 +201,8 @@ void Learner::evaluate_values(const std::vector<Truncation>& truncations) {
         const float follows = next < samples ? buffer_.values[next] : last_values[next - samples];
         buffer_.next_values[sample] = buffer_.terminated[sample] ? 0.0f : follows;
     }
-    for (const Truncation& truncation : truncations) buffer_.next_values[truncation.step * envs + truncation.env] = evaluate_truncation(truncation);
+    for (const Truncation& truncation : truncations)
+        buffer_.next_values[truncation.step * envs + truncation.env] = evaluate_truncation(truncation);
 }
 
 void Learner::estimate_advantages(float gamma, float gae_lambda) {
@@ -198,8 +213,7 @@ void Learner::estimate_advantages(float gamma, float gae_lambda) {
         const std::size_t at = static_cast<std::size_t>(step) * envs;
         for (int env = 0; env < envs; ++env) {
             const std::size_t k = at + env;
-            const float td_error =
-                buffer_.rewards[k] + gamma * buffer_.next_values[k] - buffer_.values[k];
+            const float td_error = buffer_.rewards[k] + gamma * buffer_.next_values[k] - buffer_.values[k];
             running[env] = td_error + (buffer_.starts[k + envs] ? 0.0f : carry) * running[env];
             buffer_.advantages[k] = running[env];
             buffer_.returns[k] = running[env] + buffer_.values[k];

@@ -62,13 +62,14 @@ void Learner::normalize(int width, const UpdateConfig& config) {
     std::vector<double> means(count), squared_sum(count);
     const auto columns_of = [&](std::size_t number) { return order_.data() + number * width; };
     for (std::size_t k = 0; k < count; ++k) {
-        means[k] = sum_of_advantages(columns_of(k), width, [](float advantage) { return static_cast<double>(advantage); });
+        means[k] =
+            sum_of_advantages(columns_of(k), width, [](float advantage) { return static_cast<double>(advantage); });
     }
     if (reducer_) reducer_->sum(means.data(), count);
     for (std::size_t k = 0; k < count; ++k) {
         const double mean = means[k] /= samples;
         squared_sum[k] = sum_of_advantages(columns_of(k), width,
-                                       [mean](float advantage) { return (advantage - mean) * (advantage - mean); });
+                                           [mean](float advantage) { return (advantage - mean) * (advantage - mean); });
     }
     if (reducer_) reducer_->sum(squared_sum.data(), count);
     for (std::size_t k = 0; k < count; ++k) {
@@ -91,13 +92,14 @@ void Learner::gather(const std::int64_t* columns, int count, Workspace& workspac
     }
     if (!state) return;
     for (int k = 0; k < count; ++k) {
-        std::memcpy(workspace.states.data() + k * state, recurrent_state_.at_segment_start(columns[k]), state * sizeof(float));
+        std::memcpy(workspace.states.data() + k * state, recurrent_state_.at_segment_start(columns[k]),
+                    state * sizeof(float));
     }
 }
 
 OldSamples Learner::gather_old(int first, int rows, Workspace& workspace) const {
-    const OldSamples old = {workspace.old_log_probs.data(), workspace.old_values.data(), workspace.old_advantages.data(),
-                         workspace.old_returns.data()};
+    const OldSamples old = {workspace.old_log_probs.data(), workspace.old_values.data(),
+                            workspace.old_advantages.data(), workspace.old_returns.data()};
     for (int row = 0; row < rows; ++row) {
         const std::size_t sample = workspace.samples[first + row];
         workspace.old_log_probs.data()[row] = buffer_.log_probs[sample];
@@ -108,17 +110,19 @@ OldSamples Learner::gather_old(int first, int rows, Workspace& workspace) const 
     return old;
 }
 
-void Learner::compute_loss(int output_mask, int first, int rows, const LossWeights& weights, Workspace& workspace, float* gradient,
-                      LossSums& sums) const {
+void Learner::compute_loss(int output_mask, int first, int rows, const LossWeights& weights, Workspace& workspace,
+                           float* gradient, LossSums& sums) const {
     const Kernels& kernels = network_->kernels();
-    const auto at = [&](int slot) { return network_->offset(slot) + static_cast<std::size_t>(first) * network_->stride(slot); };
+    const auto at = [&](int slot) {
+        return network_->offset(slot) + static_cast<std::size_t>(first) * network_->stride(slot);
+    };
     const int action = network_->action_slot, value = network_->value_slot;
     const OldSamples old = gather_old(first, rows, workspace);
     if (output_mask & FOR_ACTION) {
         workspace.head.set_outputs(workspace.values.data() + at(action), network_->stride(action), rows, log_std());
         workspace.head.load_actions(buffer_.actions, workspace.samples.data() + first);
-        workspace.head.backward(kernels, old, weights, workspace.grads.data() + at(action), gradient + network_->log_std_gradient(),
-                         sums);
+        workspace.head.backward(kernels, old, weights, workspace.grads.data() + at(action),
+                                gradient + network_->log_std_gradient(), sums);
     }
     if (!(output_mask & FOR_VALUE)) return;
     HeadRows values{};
@@ -129,23 +133,22 @@ void Learner::compute_loss(int output_mask, int first, int rows, const LossWeigh
 }
 
 void Learner::compute_slice_gradient(const Part& part, const std::int64_t* columns, int first_column, int count,
-                          const LossWeights& weights, Workspace& workspace, float* gradient, LossSums& sums) {
+                                     const LossWeights& weights, Workspace& workspace, float* gradient,
+                                     LossSums& sums) {
     const NetworkLayout& layout = part.layout;
     const Kernels& kernels = network_->kernels();
     float* pre_activations = layout.needs_pre_activations ? workspace.pre_activations.data() : nullptr;
     std::memset(gradient + layout.first_gradient, 0, (layout.last_gradient - layout.first_gradient) * sizeof(float));
     for (int first = 0; first < count; first += split_.block_columns) {
         const int some = std::min(split_.block_columns, count - first), rows = some * split_.segment_length;
-        const std::size_t at = static_cast<std::size_t>(first_column + first) * split_.segment_length;  // first row in the minibatch
+        const std::size_t at =
+            static_cast<std::size_t>(first_column + first) * split_.segment_length;  // first row in the minibatch
         gather(columns + first, some, workspace);
-        const Block block = {split_.segment_length,
-                             some,
-                             workspace.input.data(),
-                             workspace.values.data(),
-                             pre_activations,
-                             workspace.starts.get(),
-                             workspace.states.data(),
-                             codes_.is_empty() ? nullptr : codes_.gather(workspace.samples, rows, at)};
+        const Block block = {
+            split_.segment_length,   some,
+            workspace.input.data(),  workspace.values.data(),
+            pre_activations,         workspace.starts.get(),
+            workspace.states.data(), codes_.is_empty() ? nullptr : codes_.gather(workspace.samples, rows, at)};
         kernels.forward(layout, parameters_.values, packed_.data(), block, EVERYTHING);
         for (int row = 0; row < rows; row += ROWS) {
             compute_loss(part.output_mask, row, std::min(ROWS, rows - row), weights, workspace, gradient, sums);
@@ -157,15 +160,16 @@ void Learner::compute_slice_gradient(const Part& part, const std::int64_t* colum
 
 void Learner::compute_gradients(const std::int64_t* columns, int count, const LossWeights& weights) {
     const int size = split_.slice_columns, slices = (count + size - 1) / size;
-    const int parts = pool_.size() == 1 ? 1 : static_cast<int>(parts_.size());  // one thread gathers the samples only once
+    const int parts =
+        pool_.size() == 1 ? 1 : static_cast<int>(parts_.size());  // one thread gathers the samples only once
     const int tasks = parts * slices, workers = std::min(tasks, pool_.size());
     const std::function<void(int)> parallel_rows = [&](int worker) {
         if (worker >= workers) return;
         for (int task = tasks * worker / workers; task < tasks * (worker + 1) / workers; ++task) {
             const int slice = task % slices, first_column = slice * size;
-            compute_slice_gradient(parts == 1 ? whole_ : parts_[task / slices], columns + first_column, first_column, std::min(size, count - first_column),
-                        weights, workspaces_[worker], gradients_.data() + slice * whole_.layout.gradient_size,
-                        slice_results_[task].sums);
+            compute_slice_gradient(parts == 1 ? whole_ : parts_[task / slices], columns + first_column, first_column,
+                                   std::min(size, count - first_column), weights, workspaces_[worker],
+                                   gradients_.data() + slice * whole_.layout.gradient_size, slice_results_[task].sums);
         }
     };
     slice_results_.assign(tasks, TaskResult{});
@@ -202,7 +206,7 @@ double Learner::gradient_norm(int slices, int minibatch_size) {
     const auto square = [&](std::size_t number) { part_results_[number].squared_sum = squared_norm(parts_[number]); };
     for_each_part([&](std::size_t number) {
         gather_gradients(parts_[number], slices, minibatch_size);
-        if (!reducer_) square(number);  // while they are in this core's cache
+        if (!reducer_) square(number);  // while the gradients are in this core's cache
     });
     if (reducer_) {
         reducer_->average(parameters_.gradient, parameters_.count);

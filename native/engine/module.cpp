@@ -1,4 +1,5 @@
-// The extension module palaestra.training.engines.native_learner: the learner. See native_learner.pyi for the Python side.
+// The extension module palaestra.training.engines.native_learner: the learner. See native_learner.pyi for the Python
+// side.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -23,8 +24,8 @@ void check_sizes(int horizon, int env_count, int threads, int segment_length, bo
         if (size < 1) throw std::invalid_argument(std::string(name) + "=" + to_string(size) + " must be at least 1");
     }
     if (horizon % segment_length) {
-        throw std::invalid_argument("horizon=" + to_string(horizon) + " is not a multiple of segment_length=" +
-                                    to_string(segment_length));
+        throw std::invalid_argument("horizon=" + to_string(horizon) +
+                                    " is not a multiple of segment_length=" + to_string(segment_length));
     }
     if (!has_cells && segment_length > 1) throw std::invalid_argument("segment_length needs a recurrent network");
 }
@@ -107,8 +108,8 @@ void make_learner(PyLearner* place, nb::handle network_plan, nb::handle head_pla
     const Kernels* kernels = find_kernels(kernel_name.c_str());
     if (!kernels) throw std::invalid_argument("this CPU cannot run the kernels '" + kernel_name + "'");
     const Parameters own = read_parameters(owner, parameters);
-    auto network = std::make_unique<Network>(std::move(plan), own.count, MinibatchSplit(has_cells, segment_length).rows(),
-                                             *kernels);
+    auto network = std::make_unique<Network>(std::move(plan), own.count,
+                                             MinibatchSplit(has_cells, segment_length).rows(), *kernels);
     HeadPlan head = read_head_plan(head_plan, read_log_std_offset(network_plan), own.count);
     ObservationReader reader = read_input_plan(input_plan);
     read_normalizer(owner, normalizer, reader);
@@ -208,12 +209,13 @@ double update(PyLearner& owner, const nb::capsule& generator, const UpdateConfig
                                     "', not a NumPy 'BitGenerator'");
     }
     if (config.minibatch_size < 1 || config.epochs < 1) {
-        throw std::invalid_argument("minibatch_size=" + to_string(config.minibatch_size) + " and epochs=" +
-                                    to_string(config.epochs) + " must be at least 1");
+        throw std::invalid_argument("minibatch_size=" + to_string(config.minibatch_size) +
+                                    " and epochs=" + to_string(config.epochs) + " must be at least 1");
     }
     if (config.minibatch_size % owner.learner->segment_length()) {
-        throw std::invalid_argument("minibatch_size=" + to_string(config.minibatch_size) +
-                                    " is not a multiple of segment_length=" + to_string(owner.learner->segment_length()));
+        throw std::invalid_argument(
+            "minibatch_size=" + to_string(config.minibatch_size) +
+            " is not a multiple of segment_length=" + to_string(owner.learner->segment_length()));
     }
     const nb::gil_scoped_release without_gil;
     return owner.learner->update(*static_cast<const NumpyBitGenerator*>(generator.data()), config, reducer);
@@ -260,7 +262,8 @@ void discounted_sums(Array<const float> rewards, Array<const bool> ended, Array<
     check_size(ended, samples, "ended");
     check_size(out, samples, "out");
     if (envs == 0 || samples % envs) {
-        throw std::invalid_argument("rewards has " + to_string(samples) + " entries, not a multiple of " + to_string(envs));
+        throw std::invalid_argument("rewards has " + to_string(samples) + " entries, not a multiple of " +
+                                    to_string(envs));
     }
     for (std::size_t k = 0; k < samples; ++k) {
         float& sum = running.data()[k % envs];
@@ -286,13 +289,18 @@ void bind_update_config(nb::module_& module) {
         .def_rw("epochs", &UpdateConfig::epochs)
         .def_rw("minibatch_size", &UpdateConfig::minibatch_size)
         .def_rw("target_kl", &UpdateConfig::target_kl)
-        .def_prop_rw("clip", [](const UpdateConfig& c) { return c.loss.clip; }, [](UpdateConfig& c, float v) { c.loss.clip = v; })
-        .def_prop_rw("clip_value_loss", [](const UpdateConfig& c) { return c.loss.clips_value_loss; },
-                     [](UpdateConfig& c, bool v) { c.loss.clips_value_loss = v; })
-        .def_prop_rw("value_coefficient", [](const UpdateConfig& c) { return c.loss.value_coefficient; },
-                     [](UpdateConfig& c, float v) { c.loss.value_coefficient = v; })
-        .def_prop_rw("entropy_coefficient", [](const UpdateConfig& c) { return c.loss.entropy_coefficient; },
-                     [](UpdateConfig& c, float v) { c.loss.entropy_coefficient = v; })
+        .def_prop_rw(
+            "clip", [](const UpdateConfig& c) { return c.loss.clip; },
+            [](UpdateConfig& c, float v) { c.loss.clip = v; })
+        .def_prop_rw(
+            "clip_value_loss", [](const UpdateConfig& c) { return c.loss.clips_value_loss; },
+            [](UpdateConfig& c, bool v) { c.loss.clips_value_loss = v; })
+        .def_prop_rw(
+            "value_coefficient", [](const UpdateConfig& c) { return c.loss.value_coefficient; },
+            [](UpdateConfig& c, float v) { c.loss.value_coefficient = v; })
+        .def_prop_rw(
+            "entropy_coefficient", [](const UpdateConfig& c) { return c.loss.entropy_coefficient; },
+            [](UpdateConfig& c, float v) { c.loss.entropy_coefficient = v; })
         .def_rw("normalize_advantages", &UpdateConfig::normalize_advantages)
         .def_rw("max_grad_norm", &UpdateConfig::max_grad_norm)
         .def_rw("learning_rate", &UpdateConfig::learning_rate)
@@ -312,11 +320,15 @@ NB_MODULE(native_learner, module) {
     bind_collectives(module);
     bind_update_config(module);
     nb::class_<PyLearner>(module, "Learner")
-        .def("__init__", &make_learner, nb::kw_only(), "network"_a, "head"_a, "network_input"_a, "parameters"_a, "buffer"_a,
-             "normalizer"_a.none(), "horizon"_a, "env_count"_a, "threads"_a, "segment_length"_a = 1, "kernels"_a = "")
-        .def("begin_rollout",
-             [](PyLearner& owner, std::uint64_t seed, std::uint64_t iteration) { owner.learner->begin_rollout(seed, iteration); },
-             "seed"_a, "iteration"_a)
+        .def("__init__", &make_learner, nb::kw_only(), "network"_a, "head"_a, "network_input"_a, "parameters"_a,
+             "buffer"_a, "normalizer"_a.none(), "horizon"_a, "env_count"_a, "threads"_a, "segment_length"_a = 1,
+             "kernels"_a = "")
+        .def(
+            "begin_rollout",
+            [](PyLearner& owner, std::uint64_t seed, std::uint64_t iteration) {
+                owner.learner->begin_rollout(seed, iteration);
+            },
+            "seed"_a, "iteration"_a)
         .def("load_memory", &load_memory, "parts"_a)
         .def("store_memory", &store_memory, "parts"_a)
         .def("act", &act, "step"_a)

@@ -33,12 +33,13 @@ class NativeEnvs {
     int observation_size() const { return dynamics_->observation_size(); }
     const EnvDynamics& dynamics() const { return *dynamics_; }
 
-    // Fills the learner's rollout buffer from row 0 on, values included. Returns the ended episodes in the order of steps,
-    // then of environments.
+    // Fills the learner's rollout buffer from row 0 on, values included. Returns the ended episodes in the order of
+    // steps, then of environments.
     std::vector<EpisodeEnd> collect(Learner& learner);
 
-    // Steps one environment; returns whether its episode ended. Then `ended` is set (except the step), `final_observation`
-    // [observation_size] is its last observation, and `observation` is the first of the next episode.
+    // Steps one environment; returns whether its episode ended. Then `ended` is set (except the step),
+    // `final_observation` [observation_size] is its last observation, and `observation` is the first of the next
+    // episode.
     bool step_env(int env, const Action& action, float* observation, float* reward, EpisodeEnd& ended,
                   float* final_observation);
 

@@ -17,7 +17,9 @@ using std::to_string;
 
 int round_up(int size, int width) { return (size + width - 1) / width * width; }
 
-bool is_inside(std::size_t offset, std::size_t count, std::size_t all) { return offset <= all && all - offset >= count; }
+bool is_inside(std::size_t offset, std::size_t count, std::size_t all) {
+    return offset <= all && all - offset >= count;
+}
 
 void require(bool holds, const std::string& message) {
     if (!holds) throw std::invalid_argument(message);
@@ -60,9 +62,10 @@ void Network::check() {
     for (std::size_t number = 0; number < layers_.size(); ++number) {
         const Layer& layer = layers_[number];
         const bool is_table = layer.table != NO_TABLE;
-        const std::string name = is_table ? "table " + to_string(layer.table) : "layer " + to_string(number - tables_.size());
-        require(layer.target >= 1 && layer.target < slots,
-                name + " has target slot " + to_string(layer.target) + " (must be from 1 to " + to_string(slots - 1) + ")");
+        const std::string name =
+            is_table ? "table " + to_string(layer.table) : "layer " + to_string(number - tables_.size());
+        require(layer.target >= 1 && layer.target < slots, name + " has target slot " + to_string(layer.target) +
+                                                               " (must be from 1 to " + to_string(slots - 1) + ")");
         is_table ? check_table(layer, name) : check_layer(layer, name);
         require(layer.bias == NO_OFFSET || is_inside(layer.bias, layer.outputs, parameter_count_),
                 name + ": bias " + range_of(layer.bias, layer.outputs) + " is not within the " +
@@ -77,15 +80,17 @@ void Network::check_layer(const Layer& layer, const std::string& name) const {
     require(layer.source >= 0 && layer.source < slots,
             name + " has source slot " + to_string(layer.source) + " (must be from 0 to " + to_string(slots - 1) + ")");
     require(layer.inputs > 0 && layer.inputs == sizes_[layer.source] && layer.outputs == sizes_[layer.target],
-            name + " maps " + to_string(layer.inputs) + " inputs to " + to_string(layer.outputs) + " outputs, but its slots have sizes " +
-                to_string(sizes_[layer.source]) + " and " + to_string(sizes_[layer.target]));
+            name + " maps " + to_string(layer.inputs) + " inputs to " + to_string(layer.outputs) +
+                " outputs, but its slots have sizes " + to_string(sizes_[layer.source]) + " and " +
+                to_string(sizes_[layer.target]));
     const std::size_t inputs = layer.inputs, outputs = layer.outputs;
-    require(layer.weight_row >= inputs && layer.weight_row <= parameter_count_,
-            name + " has a weight row stride of " + to_string(layer.weight_row) + " for " + to_string(inputs) + " inputs");
+    require(
+        layer.weight_row >= inputs && layer.weight_row <= parameter_count_,
+        name + " has a weight row stride of " + to_string(layer.weight_row) + " for " + to_string(inputs) + " inputs");
     const std::size_t count = (outputs - 1) * layer.weight_row + inputs;
-    require(is_inside(layer.weight, count, parameter_count_),
-            name + ": weight " + range_of(layer.weight, count) + " is not within the " + to_string(parameter_count_) +
-                " parameters");
+    require(is_inside(layer.weight, count, parameter_count_), name + ": weight " + range_of(layer.weight, count) +
+                                                                  " is not within the " + to_string(parameter_count_) +
+                                                                  " parameters");
 }
 
 void Network::check_table(const Layer& layer, const std::string& name) const {
@@ -97,26 +102,29 @@ void Network::check_table(const Layer& layer, const std::string& name) const {
             name + " has rows of size " + to_string(table.size) + ", but its target slot has size " +
                 to_string(sizes_[layer.target]));
     const std::size_t count = static_cast<std::size_t>(table.cells) * table.rows_per_cell * table.size;
-    require(is_inside(table.weight, count, parameter_count_),
-            name + ": weight " + range_of(table.weight, count) + " is not within the " + to_string(parameter_count_) +
-                " parameters");
+    require(is_inside(table.weight, count, parameter_count_), name + ": weight " + range_of(table.weight, count) +
+                                                                  " is not within the " + to_string(parameter_count_) +
+                                                                  " parameters");
 }
 
 void Network::check_cell(const Cell& cell, const std::string& name) const {
     const int slots = static_cast<int>(sizes_.size());
-    require(cell.gates >= 1 && cell.gates < slots && cell.target >= 1 && cell.target < slots && cell.gates != cell.target,
-            name + " has gates slot " + to_string(cell.gates) + " and target slot " + to_string(cell.target) +
-                " (must be two different slots from 1 to " + to_string(slots - 1) + ")");
+    require(
+        cell.gates >= 1 && cell.gates < slots && cell.target >= 1 && cell.target < slots && cell.gates != cell.target,
+        name + " has gates slot " + to_string(cell.gates) + " and target slot " + to_string(cell.target) +
+            " (must be two different slots from 1 to " + to_string(slots - 1) + ")");
     const int gates = gates_of(cell.kind);
-    require(cell.size == sizes_[cell.target] && sizes_[cell.gates] % gates == 0 && sizes_[cell.gates] / gates == cell.size,
-            name + " has size " + to_string(cell.size) + " and " + to_string(gates) + " gates, but its slots have sizes " +
-                to_string(sizes_[cell.gates]) + " (gates) and " + to_string(sizes_[cell.target]) + " (target)");
+    require(
+        cell.size == sizes_[cell.target] && sizes_[cell.gates] % gates == 0 && sizes_[cell.gates] / gates == cell.size,
+        name + " has size " + to_string(cell.size) + " and " + to_string(gates) + " gates, but its slots have sizes " +
+            to_string(sizes_[cell.gates]) + " (gates) and " + to_string(sizes_[cell.target]) + " (target)");
     if (cell.kind == CellKind::MINGRU) return;
     const std::size_t rows = sizes_[cell.gates], count = rows * cell.size;
     require(is_inside(cell.recurrent.weight, count, parameter_count_) &&
                 is_inside(cell.recurrent.bias, rows, parameter_count_),
             name + ": recurrent weight " + range_of(cell.recurrent.weight, count) + " or bias " +
-                range_of(cell.recurrent.bias, rows) + " is not within the " + to_string(parameter_count_) + " parameters");
+                range_of(cell.recurrent.bias, rows) + " is not within the " + to_string(parameter_count_) +
+                " parameters");
 }
 
 // Several layers may add to one target.
@@ -155,8 +163,9 @@ void Network::check_order() {
         for (std::size_t number = 0; number < cells_.size(); ++number) {
             const Cell& cell = cells_[number];
             if (cell.gates != layer.target) continue;
-            require(layer.activation == Activation::NONE && !is_written[cell.target],
-                    "cell " + to_string(number) + " needs gates without an activation and a target that no layer writes");
+            require(
+                layer.activation == Activation::NONE && !is_written[cell.target],
+                "cell " + to_string(number) + " needs gates without an activation and a target that no layer writes");
             layer.cell = static_cast<int>(number);
             is_written[cell.target] = true;
             ++cells_found;
@@ -197,8 +206,8 @@ void Network::split_value_network() {
     for (const Layer& layer : layers_) {
         if (layer.is_for_action && layer.is_for_value) return;
     }
-    const auto others = std::stable_partition(layers_.begin(), layers_.end(),
-                                              [](const Layer& layer) { return layer.is_for_value; });
+    const auto others =
+        std::stable_partition(layers_.begin(), layers_.end(), [](const Layer& layer) { return layer.is_for_value; });
     const int value_layer_count = static_cast<int>(others - layers_.begin());
     const std::vector<bool> value_parameters = parameters_of(0, value_layer_count);
     const std::vector<bool> action_parameters = parameters_of(value_layer_count, static_cast<int>(layers_.size()));

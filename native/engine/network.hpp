@@ -8,8 +8,8 @@
 
 namespace engine {
 
-// As described by Python (training/engines/network_plan.py). Layers are ordered so that every source is written before it
-// is read, and a cell's target follows the layers that write its gates.
+// As described by Python (training/engines/network_plan.py). Layers are ordered so that every source is written before
+// it is read, and a cell's target follows the layers that write its gates.
 struct NetworkPlan {
     std::vector<int> slot_sizes;
     std::vector<Layer> layers;
@@ -43,7 +43,9 @@ class Network {
     int stride(int slot) const { return strides_[slot]; }
     int size(int slot) const { return sizes_[slot]; }
     std::size_t offset(int slot) const { return offsets_[slot]; }
-    std::size_t log_std_gradient() const { return log_std_gradient_; }  // [stride of the action slot], in a gradient block
+    std::size_t log_std_gradient() const {
+        return log_std_gradient_;
+    }  // [stride of the action slot], in a gradient block
 
     const int action_slot, value_slot;
 

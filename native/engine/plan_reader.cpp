@@ -132,15 +132,16 @@ std::size_t read_log_std_offset(nb::handle network_plan) {
 
 HeadPlan read_head_plan(nb::handle plan, std::size_t log_std_offset, std::size_t parameter_count) {
     const Fields fields(plan);
-    HeadPlan head{fields.read_enum("kind", HeadKind::GAUSSIAN), fields.read<std::vector<int>>("counts"), 0, log_std_offset};
+    HeadPlan head{fields.read_enum("kind", HeadKind::GAUSSIAN), fields.read<std::vector<int>>("counts"), 0,
+                  log_std_offset};
     if (head.counts.empty()) throw std::invalid_argument(fields.name_of("counts") + " is empty");
     for (const int count : head.counts) {
         if (count < 1) throw std::invalid_argument(fields.name_of("counts") + " has an entry of " + to_string(count));
         head.size += head.kind == HeadKind::GAUSSIAN ? 1 : count;
     }
     if (head.kind == HeadKind::CATEGORICAL && head.parts() > MAX_PARTS) {
-        throw std::invalid_argument(fields.name_of("counts") + " has " + to_string(head.parts()) + " entries (at most " +
-                                    to_string(MAX_PARTS) + ")");
+        throw std::invalid_argument(fields.name_of("counts") + " has " + to_string(head.parts()) +
+                                    " entries (at most " + to_string(MAX_PARTS) + ")");
     }
     if (head.kind == HeadKind::GAUSSIAN &&
         (log_std_offset > parameter_count || parameter_count - log_std_offset < head.counts.size())) {
@@ -151,8 +152,13 @@ HeadPlan read_head_plan(nb::handle plan, std::size_t log_std_offset, std::size_t
 
 ObservationReader read_input_plan(nb::handle plan) {
     const Fields fields(plan);
-    ObservationReader reader{fields.read_enum("kind", InputKind::CATEGORICAL), fields.read<std::vector<int>>("counts"),
-                             fields.read<std::vector<int>>("starts"), fields.read<int>("size"), nullptr, nullptr, 0};
+    ObservationReader reader{fields.read_enum("kind", InputKind::CATEGORICAL),
+                             fields.read<std::vector<int>>("counts"),
+                             fields.read<std::vector<int>>("starts"),
+                             fields.read<int>("size"),
+                             nullptr,
+                             nullptr,
+                             0};
     if (reader.counts.size() != reader.starts.size()) {
         throw std::invalid_argument(fields.name_of("counts") + " and starts have different lengths");
     }

@@ -1,5 +1,5 @@
-// Reads the described plans that Python passes (training/engines/network_plan.py). Field names and enum values are the same
-// on both sides.
+// Reads the described plans that Python passes (training/engines/network_plan.py). Field names and enum values are the
+// same on both sides.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,5 @@
-// Random number generators: counter-based for actions, NumPy's PCG64 for environments, any NumPy generator for minibatches.
+// Random number generators: counter-based for actions, NumPy's PCG64 for environments, any NumPy generator for
+// minibatches.
 #pragma once
 
 #include <cmath>

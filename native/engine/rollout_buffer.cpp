@@ -116,7 +116,8 @@ const float* RecurrentState::after_truncation(int step, int env) const {
     for (const TruncatedState& truncated : truncated_[env]) {
         if (truncated.step == step) return truncated.state.data();
     }
-    throw std::invalid_argument("environment " + std::to_string(env) + " was not truncated in step " + std::to_string(step));
+    throw std::invalid_argument("environment " + std::to_string(env) + " was not truncated in step " +
+                                std::to_string(step));
 }
 
 }  // namespace engine

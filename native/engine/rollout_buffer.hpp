@@ -14,7 +14,7 @@ enum class InputKind : int { FLOATS, BYTES, CATEGORICAL };
 
 struct RolloutBuffer {
     int horizon, env_count;
-    const void* observations;  // [T + 1, B, …] the part that becomes the network's input
+    const void* observations;                // [T + 1, B, …] the part that becomes the network's input
     std::vector<const std::uint8_t*> codes;  // of each embedding table: [T + 1, B, cells]
     float* rewards;                          // [T, B]
     bool* starts;                            // [T + 1, B] the observation is the first of an episode

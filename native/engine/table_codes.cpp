@@ -49,7 +49,8 @@ void TableCodes::copy(const std::vector<const std::uint8_t*>& arrays, std::size_
     }
 }
 
-std::vector<std::uint8_t> TableCodes::read_final(const std::vector<const std::uint8_t*>& arrays, std::size_t row) const {
+std::vector<std::uint8_t> TableCodes::read_final(const std::vector<const std::uint8_t*>& arrays,
+                                                 std::size_t row) const {
     std::vector<std::uint8_t> codes(width_);
     copy(arrays, row, codes.data());
     return codes;

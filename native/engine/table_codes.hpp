@@ -9,8 +9,8 @@
 
 namespace engine {
 
-// A row of codes holds the cells of all tables. Every code is checked when it is copied here, so that no kernel can read
-// beyond a table, even if the source arrays change later.
+// A row of codes holds the cells of all tables. Every code is checked when it is copied here, so that no kernel can
+// read beyond a table, even if the source arrays change later.
 class TableCodes {
    public:
     TableCodes(const Network& network, const RolloutBuffer& buffer);
@@ -38,11 +38,12 @@ class TableCodes {
 
     const Network& network_;
     const RolloutBuffer& buffer_;
-    const std::size_t width_;             // of a row
-    std::vector<std::uint8_t> codes_;     // [T + 1, B, width]
+    const std::size_t width_;                // of a row
+    std::vector<std::uint8_t> codes_;        // [T + 1, B, width]
     std::vector<std::uint8_t> batch_codes_;  // [minibatch, width]
-    std::vector<FloatArray> gradients_;          // of each table that is the first of its target: [minibatch, stride] by the target
-    std::size_t capacity_ = 0;                // rows of a minibatch that fit
+    std::vector<FloatArray>
+        gradients_;             // of each table that is the first of its target: [minibatch, stride] by the target
+    std::size_t capacity_ = 0;  // rows of a minibatch that fit
 };
 
 }  // namespace engine

@@ -1,7 +1,7 @@
-// Sums of embedding-table rows selected by bytes, and their gradients; see src/palaestra/policies/code_sums.py.
+// Sums of embedding-table rows selected by bytes, and their gradients; see src/palaestra/policies/components/codes.py.
 //
-// torch's embedding_bag sorts all indices in its backward pass. With one byte per cell no sorting is needed, and the table's
-// rows stay in the cache: an 11 x 11 view takes a seventh of the time.
+// torch's embedding_bag sorts all indices in its backward pass. With one byte per cell no sorting is needed, and the
+// table's rows stay in the cache: an 11 x 11 view takes a seventh of the time.
 
 #include <cstdint>
 #include <cstring>
@@ -18,11 +18,11 @@ namespace nb = nanobind;
 
 namespace {
 
-using Codes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;   // [rows, cells]
-using Table = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;          // [cells, codes, size]
-using TableGradient = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;           // [cells, codes, size]
-using Sums = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;                 // [rows, size]
-using SumGradient = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;       // [rows, size]
+using Codes = nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // [rows, cells]
+using Table = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;         // [cells, codes, size]
+using TableGradient = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;       // [cells, codes, size]
+using Sums = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;                // [rows, size]
+using SumGradient = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;   // [rows, size]
 
 struct Shape {
     std::size_t rows, cells, codes, size;
@@ -46,7 +46,7 @@ void add_rows(const std::uint8_t* codes, const float* table, float* sums, const 
 // Each thread has its own cells, so that no two write the same entry and the order of additions does not change.
 PALAESTRA_CLONES
 void add_gradients(const std::uint8_t* codes, const float* grads, float* table_gradient, const Shape& shape,
-                std::size_t first, std::size_t last) {
+                   std::size_t first, std::size_t last) {
     for (std::size_t row = 0; row < shape.rows; ++row) {
         const std::uint8_t* code = codes + row * shape.cells;
         const float* grad = grads + row * shape.size;
@@ -83,8 +83,7 @@ Shape checked(const Codes& codes, std::size_t cells, std::size_t count, std::siz
 }
 
 void sums(Codes codes, Table table, Sums out, int threads) {
-    const Shape shape =
-        checked(codes, table.shape(0), table.shape(1), table.shape(2), out.shape(0), out.shape(1));
+    const Shape shape = checked(codes, table.shape(0), table.shape(1), table.shape(2), out.shape(0), out.shape(1));
     const nb::gil_scoped_release without_gil;
     split(shape.rows, threads, [&](std::size_t first, std::size_t last) {
         add_rows(codes.data(), table.data(), out.data(), shape, first, last);
@@ -92,8 +91,7 @@ void sums(Codes codes, Table table, Sums out, int threads) {
 }
 
 void sums_backward(Codes codes, SumGradient gradient, TableGradient out, int threads) {
-    const Shape shape =
-        checked(codes, out.shape(0), out.shape(1), out.shape(2), gradient.shape(0), gradient.shape(1));
+    const Shape shape = checked(codes, out.shape(0), out.shape(1), out.shape(2), gradient.shape(0), gradient.shape(1));
     const nb::gil_scoped_release without_gil;
     split(shape.cells, threads, [&](std::size_t first, std::size_t last) {
         add_gradients(codes.data(), gradient.data(), out.data(), shape, first, last);

@@ -1,7 +1,7 @@
-// Ends the process when Python code has not run for too long.
+// A watchdog thread that does not need the GIL: it aborts the process when no Python code has run for too long.
 //
-// Compiled code that hangs while it holds Python's global interpreter lock keeps every Python thread from running, the
-// watchdog's among them. This thread needs no lock. Whoever runs Python calls `feed` now and then.
+// Compiled code that hangs while it holds the GIL blocks every Python thread, the watchdog's included. Python code
+// calls `feed` regularly.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <unistd.h>
@@ -24,12 +24,12 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kCheck{0.25};
-constexpr Seconds kLongestCheck{1.0};  // a longer one means that the process was stopped, or the machine slept
+constexpr Seconds kLongestCheck{1.0};  // a longer one means that the process was stopped or the machine was suspended
 
 class LockWatch {
    public:
     LockWatch(double limit_seconds, std::string message)
-        : limit_(limit_seconds), message_(std::move(message)), thread_([this] { watch(); }) {}
+        : limit_(limit_seconds), message_(std::move(message)), thread_([this] { run(); }) {}
     ~LockWatch() { close(); }
 
     void feed() { silent_ = 0.0; }
@@ -44,7 +44,7 @@ class LockWatch {
     }
 
    private:
-    void watch() {
+    void run() {
         std::unique_lock<std::mutex> held(mutex_);
         Clock::time_point checked_at = Clock::now();
         while (!changed_.wait_for(held, kCheck, [this] { return is_closed_; })) {
@@ -59,8 +59,8 @@ class LockWatch {
 
     [[noreturn]] void end_process() const {
         const ssize_t written = ::write(STDERR_FILENO, message_.data(), message_.size());
-        static_cast<void>(written);  // there is nobody left to tell
-        std::abort();                // and faulthandler prints where each thread stands
+        static_cast<void>(written);  // nothing can be done about a failed write
+        std::abort();                // faulthandler then prints the stack of each thread
     }
 
     const double limit_;

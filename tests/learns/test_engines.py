@@ -5,7 +5,7 @@ from palaestra.training.engines import native_engine
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here"),
+    pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler"),
 ]
 
 

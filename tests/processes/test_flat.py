@@ -10,7 +10,7 @@ from palaestra.training.engines import native_engine
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(native_engine.learner is None, reason="no compiler has been here"),
+    pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler"),
 ]
 
 FIRST, LAST = 270, 370  # checkpoints between which it is looked at; by then bounded caches are full

@@ -27,7 +27,8 @@ double squared_sum(const float* numbers, std::size_t count) {
 void adam(const AdamStep& step, std::size_t count, float* __restrict parameters, float* __restrict gradient,
           float* __restrict exp_avg, float* __restrict exp_avg_sq) {
     const float scale = step.scale, beta1 = step.beta1, beta2 = step.beta2, epsilon = step.epsilon;
-    const float step_size = step.step_size, inverse_sqrt_correction2 = step.inverse_sqrt_correction2, decay = step.decay;
+    const float step_size = step.step_size, inverse_sqrt_correction2 = step.inverse_sqrt_correction2,
+                decay = step.decay;
     const float one_minus_beta1 = 1.0f - beta1, one_minus_beta2 = 1.0f - beta2;
     for (std::size_t k = 0; k < count; ++k) {
         const float grad = gradient[k] * scale;
@@ -36,13 +37,27 @@ void adam(const AdamStep& step, std::size_t count, float* __restrict parameters,
         gradient[k] = grad;
         exp_avg[k] = exp_avg_new;
         exp_avg_sq[k] = exp_avg_sq_new;
-        parameters[k] = parameters[k] * decay - step_size * exp_avg_new / (__builtin_sqrtf(exp_avg_sq_new) * inverse_sqrt_correction2 + epsilon);
+        parameters[k] =
+            parameters[k] * decay -
+            step_size * exp_avg_new / (__builtin_sqrtf(exp_avg_sq_new) * inverse_sqrt_correction2 + epsilon);
     }
 }
 
 constexpr Kernels make_kernel_table(const char* name) {
-    return {name,          WIDTH,      &pack,        &forward,           &backward,         &table_gradients, &unpack_gradients,
-            &log_softmax,  &gaussian_log_probs, &categorical_loss, &gaussian_loss, &value_loss, &squared_sum, &adam};
+    return {name,
+            WIDTH,
+            &pack,
+            &forward,
+            &backward,
+            &table_gradients,
+            &unpack_gradients,
+            &log_softmax,
+            &gaussian_log_probs,
+            &categorical_loss,
+            &gaussian_loss,
+            &value_loss,
+            &squared_sum,
+            &adam};
 }
 
 }  // namespace

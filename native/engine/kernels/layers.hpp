@@ -37,19 +37,19 @@ INLINE void backward_rows(float* grads, int rows, int stride, float* sums, const
     }
 }
 
-void activation_backward(Activation activation, const float* values, const float* pre_activations, float* grads, int rows, int stride,
-                float* sums) {
+void activation_backward(Activation activation, const float* values, const float* pre_activations, float* grads,
+                         int rows, int stride, float* sums) {
     switch (activation) {
         case Activation::NONE:
             backward_rows(grads, rows, stride, sums, [&](Vector grad, std::size_t) { return grad; });
             break;
         case Activation::TANH:
             backward_rows(grads, rows, stride, sums,
-                    [&](Vector grad, std::size_t at) { return tanh_backward(grad, load(values + at)); });
+                          [&](Vector grad, std::size_t at) { return tanh_backward(grad, load(values + at)); });
             break;
         case Activation::RELU:
             backward_rows(grads, rows, stride, sums,
-                    [&](Vector grad, std::size_t at) { return load(values + at) > Vector{} ? grad : Vector{}; });
+                          [&](Vector grad, std::size_t at) { return load(values + at) > Vector{} ? grad : Vector{}; });
             break;
         case Activation::GELU:
             backward_rows(grads, rows, stride, sums, [&](Vector grad, std::size_t at) {
@@ -105,7 +105,8 @@ void activate(Activation activation, float* values, float* pre_activations, std:
 void forward_table(const NetworkLayout& layout, const Layer& layer, const float* parameters, const float* packed,
                    const Block& block) {
     const Table& table = layout.tables[layer.table];
-    const std::size_t stride = layout.strides[layer.target], cell_size = static_cast<std::size_t>(table.rows_per_cell) * table.size;
+    const std::size_t stride = layout.strides[layer.target],
+                      cell_size = static_cast<std::size_t>(table.rows_per_cell) * table.size;
     const int rows = block.steps * block.columns;
     float* out = block.values + layout.offsets[layer.target];
     const float* selected[CODES_AT_ONCE];
@@ -126,7 +127,8 @@ void forward_table(const NetworkLayout& layout, const Layer& layer, const float*
         }
     }
     if (!layer.ends || layer.activation == Activation::NONE) return;
-    activate(layer.activation, out, block.pre_activations ? block.pre_activations + layout.offsets[layer.target] : nullptr, rows * stride);
+    activate(layer.activation, out,
+             block.pre_activations ? block.pre_activations + layout.offsets[layer.target] : nullptr, rows * stride);
 }
 
 INLINE void add_to_table_row(const float* grad, float* entry, int size) {
@@ -153,7 +155,8 @@ void table_gradients(const Table& table, const CodeRows& at, int first, int last
             }
             for (int k = 0; k < count; ++k) {
                 const std::size_t row = selected[k];
-                add_to_table_row(at.grads + row * at.grad_row, out + (codes[row * at.code_row] - 1) * table.size, table.size);
+                add_to_table_row(at.grads + row * at.grad_row, out + (codes[row * at.code_row] - 1) * table.size,
+                                 table.size);
             }
         }
     }

@@ -88,7 +88,7 @@ INLINE void accumulate(const LossLanes& lanes, LossSums& sums) {
 
 // d loss / d log-probability: zero where the clip is active, see algorithms/ppo/loss.py.
 INLINE Vector log_prob_grad(const LossWeights& weights, Vector log_prob, Vector entropy, const OldSamples& old, int row,
-                             Ints is_valid, LossLanes& lanes) {
+                            Ints is_valid, LossLanes& lanes) {
     const Vector nothing = Vector{}, advantage = load(old.advantages + row);
     const Vector log_ratio = log_prob - load(old.log_probs + row), ratio = exp_of(log_ratio);
     const Vector low = Vector{} + (1.0f - weights.clip), high = Vector{} + (1.0f + weights.clip);
@@ -102,7 +102,8 @@ INLINE Vector log_prob_grad(const LossWeights& weights, Vector log_prob, Vector 
     return is_clipped ? nothing : -objective * weights.inverse_batch_size;
 }
 
-void categorical_loss(const HeadRows& head, const OldSamples& old, const LossWeights& weights, float* grads, LossSums& sums) {
+void categorical_loss(const HeadRows& head, const OldSamples& old, const LossWeights& weights, float* grads,
+                      LossSums& sums) {
     LossLanes lanes = {};
     for (int row = 0; row < head.rows; row += WIDTH) {
         Vector log_prob = Vector{}, entropy = Vector{};
@@ -128,7 +129,8 @@ void categorical_loss(const HeadRows& head, const OldSamples& old, const LossWei
             const Vector own = load(head.entropies + part * ROWS + row);
             for (int k = 0; k < head.counts[part]; ++k) {
                 const Vector log = load(head.class_log_probs + (first + k) * ROWS + row);
-                const Vector all = load(head.class_probs + (first + k) * ROWS + row) * (-by_log_prob - by_entropy * (log + own));
+                const Vector all =
+                    load(head.class_probs + (first + k) * ROWS + row) * (-by_log_prob - by_entropy * (log + own));
                 store_strided(grads + row * head.stride + first + k, head.stride, taken == k ? all + by_log_prob : all);
             }
         }
@@ -137,19 +139,20 @@ void categorical_loss(const HeadRows& head, const OldSamples& old, const LossWei
 }
 
 void gaussian_loss(const HeadRows& head, const OldSamples& old, const LossWeights& weights, float* grads,
-                 float* log_std_grads, LossSums& sums) {
+                   float* log_std_grads, LossSums& sums) {
     constexpr float HALF_LOG_TWO_PI = 0.91893853f;
     LossLanes lanes = {};
     float entropy = 0;
     for (int k = 0; k < head.size; ++k) entropy += head.log_std[k] + 0.5f + HALF_LOG_TWO_PI;
     for (int row = 0; row < head.rows; row += WIDTH) {
         const Ints is_valid = valid_lanes(row, head.rows);
-        const Vector by_log_prob = log_prob_grad(weights, load(head.log_probs + row), Vector{} + entropy, old, row,
-                                                  is_valid, lanes);
+        const Vector by_log_prob =
+            log_prob_grad(weights, load(head.log_probs + row), Vector{} + entropy, old, row, is_valid, lanes);
         for (int k = 0; k < head.size; ++k) {
             const Vector away = load(head.class_log_probs + k * ROWS + row);
             store_strided(grads + row * head.stride + k, head.stride, by_log_prob * away * head.inverse_std[k]);
-            const Vector by_log_std = by_log_prob * (away * away - 1.0f) - weights.entropy_coefficient * weights.inverse_batch_size;
+            const Vector by_log_std =
+                by_log_prob * (away * away - 1.0f) - weights.entropy_coefficient * weights.inverse_batch_size;
             log_std_grads[k] += horizontal_sum(is_valid ? by_log_std : Vector{});
         }
     }

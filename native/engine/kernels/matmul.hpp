@@ -1,6 +1,6 @@
-// Products of small matrices: a tile of the result stays in registers, and its epilogue (an activation, or the gradient of
-// one) is applied before it is stored. Layers with few outputs have their own kernels.
-// Internal linkage: every kernels_*.cpp compiles its own copy for one CPU family.
+// Products of small matrices: a tile of the result stays in registers, and its epilogue (an activation, or the gradient
+// of one) is applied before it is stored. Layers with few outputs have their own kernels. Internal linkage: every
+// kernels_*.cpp compiles its own copy for one CPU family.
 #pragma once
 
 #include "../kernels.hpp"
@@ -20,8 +20,8 @@ struct Constant {
 
 constexpr bool is_backward(Epilogue epilogue) { return epilogue >= Epilogue::LINEAR_BACKWARD; }
 
-// Both strides of the left factor are free, so that it can be read transposed; rows of the right factor and of the result
-// are contiguous.
+// Both strides of the left factor are free, so that it can be read transposed; rows of the right factor and of the
+// result are contiguous.
 struct Operands {
     const float* left;
     std::size_t left_row, left_step;
@@ -51,9 +51,10 @@ INLINE void store_tile(const Vector (&sum)[HEIGHT][PANEL], const Operands& at) {
 #pragma GCC unroll 2
         for (int j = 0; j < PANEL; ++j) {
             const std::size_t offset = i * at.out_row + j * WIDTH;
-            const Vector done = EPILOGUE == Epilogue::TANH
-                                    ? tanh_of(sum[i][j], table)
-                                    : apply_epilogue<EPILOGUE>(sum[i][j], is_backward(EPILOGUE) ? at.values + offset : nullptr);
+            const Vector done =
+                EPILOGUE == Epilogue::TANH
+                    ? tanh_of(sum[i][j], table)
+                    : apply_epilogue<EPILOGUE>(sum[i][j], is_backward(EPILOGUE) ? at.values + offset : nullptr);
             if constexpr (is_backward(EPILOGUE)) total[j] += done;
             store(at.out + offset, done);
         }

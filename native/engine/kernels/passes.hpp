@@ -92,11 +92,13 @@ void forward_layer(const NetworkLayout& layout, const Layer& layer, const float*
             forward_product<Init::ADD>(activation, some, columns, layer.inputs, at);
         }
         if (activation != Activation::GELU) continue;
-        apply_gelu(block.values + offset, block.pre_activations ? block.pre_activations + offset : nullptr, some * out_stride);
+        apply_gelu(block.values + offset, block.pre_activations ? block.pre_activations + offset : nullptr,
+                   some * out_stride);
     }
 }
 
-void forward(const NetworkLayout& layout, const float* parameters, const float* packed, const Block& block, int output_mask) {
+void forward(const NetworkLayout& layout, const float* parameters, const float* packed, const Block& block,
+             int output_mask) {
     for (int number = layout.first_layer; number < layout.last_layer; ++number) {
         const Layer& layer = layout.layers[number];
         const int layer_outputs = (layer.is_for_action ? FOR_ACTION : 0) | (layer.is_for_value ? FOR_VALUE : 0);
@@ -139,18 +141,19 @@ INLINE void with_epilogue(Epilogue epilogue, const Each& each) {
     }
 }
 
-void backward_narrow_layer(const NetworkLayout& layout, const Layer& layer, const float* packed, const Block& block, float* grads,
-                           float* gradient) {
+void backward_narrow_layer(const NetworkLayout& layout, const Layer& layer, const float* packed, const Block& block,
+                           float* grads, float* gradient) {
     const std::size_t read = layout.offsets[layer.source];
-    const NarrowBackward at = {block.steps * block.columns,
-                             grads + layout.offsets[layer.target],
-                             static_cast<std::size_t>(layout.strides[layer.target]),
-                             block.values + read,
-                             packed + layer.packed,
-                             grads + read,
-                             layer.completes_layer == NO_LAYER ? nullptr : gradient + layout.layers[layer.completes_layer].bias_gradient,
-                             gradient + layer.gradient,
-                             static_cast<std::size_t>(layout.strides[layer.source])};
+    const NarrowBackward at = {
+        block.steps * block.columns,
+        grads + layout.offsets[layer.target],
+        static_cast<std::size_t>(layout.strides[layer.target]),
+        block.values + read,
+        packed + layer.packed,
+        grads + read,
+        layer.completes_layer == NO_LAYER ? nullptr : gradient + layout.layers[layer.completes_layer].bias_gradient,
+        gradient + layer.gradient,
+        static_cast<std::size_t>(layout.strides[layer.source])};
     with_init(layer.adds_to_source, [&](auto init) {
         with_epilogue(epilogue_of(layout, layer), [&](auto epilogue) {
             backward_narrow<decltype(init)::value, decltype(epilogue)::value>(layer.outputs, at);
@@ -166,27 +169,29 @@ void backward_layer(const NetworkLayout& layout, const Layer& layer, const float
     const int rows = block.steps * block.columns;
     for (int first = 0; first < rows; first += ROWS) {
         const std::size_t read = layout.offsets[layer.source] + first * in_stride;
-        const Operands at = {grads + layout.offsets[layer.target] + first * out_stride,
-                             out_stride,
-                             1,
-                             layer.padded_weight == NO_OFFSET ? parameters + layer.weight : packed + layer.padded_weight,
-                             layer.padded_weight == NO_OFFSET ? layer.weight_row : in_stride,
-                             grads + read,
-                             in_stride,
-                             nullptr,
-                             block.values + read,
-                             layer.completes_layer == NO_LAYER ? nullptr : gradient + layout.layers[layer.completes_layer].bias_gradient};
+        const Operands at = {
+            grads + layout.offsets[layer.target] + first * out_stride,
+            out_stride,
+            1,
+            layer.padded_weight == NO_OFFSET ? parameters + layer.weight : packed + layer.padded_weight,
+            layer.padded_weight == NO_OFFSET ? layer.weight_row : in_stride,
+            grads + read,
+            in_stride,
+            nullptr,
+            block.values + read,
+            layer.completes_layer == NO_LAYER ? nullptr
+                                              : gradient + layout.layers[layer.completes_layer].bias_gradient};
         with_init(layer.adds_to_source, [&](auto init) {
             with_epilogue(epilogue_of(layout, layer), [&](auto epilogue) {
-                product<decltype(init)::value, decltype(epilogue)::value>(rows_left(first, rows),
-                                                                          static_cast<int>(in_stride), layer.outputs, at);
+                product<decltype(init)::value, decltype(epilogue)::value>(
+                    rows_left(first, rows), static_cast<int>(in_stride), layer.outputs, at);
             });
         });
     }
 }
 
-void backward(const NetworkLayout& layout, const float* parameters, const float* packed, const Block& block, float* grads,
-              float* gradient) {
+void backward(const NetworkLayout& layout, const float* parameters, const float* packed, const Block& block,
+              float* grads, float* gradient) {
     for (int number = layout.last_layer - 1; number >= layout.first_layer; --number) {
         const Layer& layer = layout.layers[number];
         if (layer.cell != NO_CELL) {

@@ -14,27 +14,29 @@ namespace {
 
 INLINE int rows_left(int first, int rows) { return rows - first < ROWS ? rows - first : ROWS; }
 
-void add_weight_gradients(const NetworkLayout& layout, const Layer& layer, const float* source, const float* grads, float* gradient,
-                       int rows) {
+void add_weight_gradients(const NetworkLayout& layout, const Layer& layer, const float* source, const float* grads,
+                          float* gradient, int rows) {
     const std::size_t in_stride = layout.strides[layer.source], out_stride = layout.strides[layer.target];
     float* out = gradient + layer.gradient;
     if (layer.is_transposed) {
         product<Init::ADD>(layer.inputs, static_cast<int>(out_stride), rows,
-                            {source, 1, in_stride, grads, out_stride, out, out_stride, nullptr, nullptr, nullptr});
+                           {source, 1, in_stride, grads, out_stride, out, out_stride, nullptr, nullptr, nullptr});
     } else {
         product<Init::ADD>(layer.outputs, static_cast<int>(in_stride), rows,
-                            {grads, 1, out_stride, source, in_stride, out, in_stride, nullptr, nullptr, nullptr});
+                           {grads, 1, out_stride, source, in_stride, out, in_stride, nullptr, nullptr, nullptr});
     }
 }
 
 // Turns grads by a layer's output into grads by its pre-activation, and adds up the gradient of its biases.
-void layer_activation_backward(const NetworkLayout& layout, const Layer& layer, const Block& block, float* grads, float* gradient) {
+void layer_activation_backward(const NetworkLayout& layout, const Layer& layer, const Block& block, float* grads,
+                               float* gradient) {
     const std::size_t stride = layout.strides[layer.target];
     const int rows = block.steps * block.columns;
     for (int first = 0; first < rows; first += ROWS) {
         const std::size_t at = layout.offsets[layer.target] + first * stride;
-        activation_backward(layer.activation, block.values + at, block.pre_activations ? block.pre_activations + at : nullptr, grads + at,
-                   rows_left(first, rows), static_cast<int>(stride), gradient + layer.bias_gradient);
+        activation_backward(layer.activation, block.values + at,
+                            block.pre_activations ? block.pre_activations + at : nullptr, grads + at,
+                            rows_left(first, rows), static_cast<int>(stride), gradient + layer.bias_gradient);
     }
 }
 
@@ -43,12 +45,14 @@ INLINE const float* source_of(const NetworkLayout& layout, const Layer& layer, c
 }
 
 // Adds the gradient of the layer's weights over all rows.
-void add_layer_gradients(const NetworkLayout& layout, const Layer& layer, const Block& block, const float* grads, float* gradient) {
+void add_layer_gradients(const NetworkLayout& layout, const Layer& layer, const Block& block, const float* grads,
+                         float* gradient) {
     const std::size_t in_stride = layout.strides[layer.source], out_stride = layout.strides[layer.target];
     const int rows = block.steps * block.columns;
     for (int first = 0; first < rows; first += ROWS) {
         add_weight_gradients(layout, layer, source_of(layout, layer, block) + first * in_stride,
-                          grads + layout.offsets[layer.target] + first * out_stride, gradient, rows_left(first, rows));
+                             grads + layout.offsets[layer.target] + first * out_stride, gradient,
+                             rows_left(first, rows));
     }
 }
 
@@ -86,7 +90,8 @@ INLINE void lstm_forward(int size, int stride, const CellRow& row, float* state)
     for (int k = 0; k < size; k += WIDTH) {
         const int left = size - k;
         float* gates = row.gates + k;
-        const Vector input_gate = sigmoid_of(load_partial(gates, left)), forget_gate = sigmoid_of(load_partial(gates + size, left));
+        const Vector input_gate = sigmoid_of(load_partial(gates, left)),
+                     forget_gate = sigmoid_of(load_partial(gates + size, left));
         const Vector candidate = tanh_of(load_partial(gates + 2 * size, left));
         const Vector output_gate = sigmoid_of(load_partial(gates + 3 * size, left));
         const Vector cell_state = forget_gate * load(row.cell_state + k) + input_gate * candidate;
@@ -109,7 +114,8 @@ INLINE void gru_forward(int size, const CellRow& row, float* state) {
         const float* recurrent = row.recurrent + k;
         const Vector reset = sigmoid_of(load_partial(gates, left) + load_partial(recurrent, left));
         const Vector update = sigmoid_of(load_partial(gates + size, left) + load_partial(recurrent + size, left));
-        const Vector candidate = tanh_of(load_partial(gates + 2 * size, left) + reset * load_partial(recurrent + 2 * size, left));
+        const Vector candidate =
+            tanh_of(load_partial(gates + 2 * size, left) + reset * load_partial(recurrent + 2 * size, left));
         const Vector after = candidate + update * (load(row.hidden + k) - candidate);
         store_partial(gates, reset, left);
         store_partial(gates + size, update, left);
@@ -169,8 +175,8 @@ void forward_cell(const NetworkLayout& layout, const Cell& cell, const float* pa
     }
 }
 
-// From the grads by the hidden state after a step to those by the gates and by the state before it. `next`: grads of the
-// next step's row; null where the episode or the segment ends.
+// From the grads by the hidden state after a step to those by the gates and by the state before it. `next`: grads of
+// the next step's row; null where the episode or the segment ends.
 INLINE void mingru_backward(int size, const CellRow& row, const CellRow& grad, const CellRow* next) {
     for (int k = 0; k < size; k += WIDTH) {
         const int left = size - k;
@@ -190,7 +196,8 @@ INLINE void lstm_backward(int size, const CellRow& row, const CellRow& grad, con
         const float* gates = row.gates + k;
         float* grads = grad.gates + k;
         const Vector input_gate = load_partial(gates, left), forget_gate = load_partial(gates + size, left);
-        const Vector candidate = load_partial(gates + 2 * size, left), output_gate = load_partial(gates + 3 * size, left);
+        const Vector candidate = load_partial(gates + 2 * size, left),
+                     output_gate = load_partial(gates + 3 * size, left);
         const Vector tanh_cell = load(row.tanh_cell + k), before = load(row.cell_state + k);
         Vector after = load(grad.target + k);
         if (next) after += load(next->hidden + k);
@@ -209,7 +216,8 @@ INLINE void gru_backward(int size, const CellRow& row, const CellRow& grad, cons
         const int left = size - k;
         const float* gates = row.gates + k;
         const Vector reset = load_partial(gates, left), update = load_partial(gates + size, left);
-        const Vector candidate = load_partial(gates + 2 * size, left), recurrent = load_partial(row.recurrent + 2 * size + k, left);
+        const Vector candidate = load_partial(gates + 2 * size, left),
+                     recurrent = load_partial(row.recurrent + 2 * size + k, left);
         Vector after = load(grad.target + k);
         if (next) after += load(next->hidden + k);
         const Vector candidate_grad = after * (1.0f - update) * (1.0f - candidate * candidate);
@@ -226,8 +234,8 @@ INLINE void gru_backward(int size, const CellRow& row, const CellRow& grad, cons
 }
 
 // The grads by the gates of all steps, and for LSTM and GRU the gradient of the recurrent weights.
-void backward_cell(const NetworkLayout& layout, const Cell& cell, const float* parameters, const float* packed, const Block& block,
-                   float* grads, float* gradient) {
+void backward_cell(const NetworkLayout& layout, const Cell& cell, const float* parameters, const float* packed,
+                   const Block& block, float* grads, float* gradient) {
     const Layer& recurrent = cell.recurrent;
     const std::size_t stride = layout.strides[cell.hidden];
     const bool is_mingru = cell.kind == CellKind::MINGRU;
@@ -247,16 +255,17 @@ void backward_cell(const NetworkLayout& layout, const Cell& cell, const float* p
         }
         if (is_mingru || step == 0) continue;  // gradients stop at the start of a segment
         const std::size_t out_stride = layout.strides[recurrent.target];
-        const Operands at = {grads + layout.offsets[recurrent.target] + first * out_stride,
-                             out_stride,
-                             1,
-                             recurrent.padded_weight == NO_OFFSET ? parameters + recurrent.weight : packed + recurrent.padded_weight,
-                             stride,
-                             grads + layout.offsets[cell.hidden] + first * stride,
-                             stride,
-                             nullptr,
-                             nullptr,
-                             nullptr};
+        const Operands at = {
+            grads + layout.offsets[recurrent.target] + first * out_stride,
+            out_stride,
+            1,
+            recurrent.padded_weight == NO_OFFSET ? parameters + recurrent.weight : packed + recurrent.padded_weight,
+            stride,
+            grads + layout.offsets[cell.hidden] + first * stride,
+            stride,
+            nullptr,
+            nullptr,
+            nullptr};
         if (cell.kind == CellKind::LSTM) {
             product<Init::ZERO>(block.columns, static_cast<int>(stride), recurrent.outputs, at);
         } else {

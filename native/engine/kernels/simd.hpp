@@ -180,8 +180,8 @@ INLINE void transpose_4x4(const float* from, std::size_t from_row, float* to, st
 }
 #endif
 
-// to [columns, rows] = transpose of from [rows, columns]: torch stores weights as [outputs, inputs], a forward pass reads
-// [inputs, outputs].
+// to [columns, rows] = transpose of from [rows, columns]: torch stores weights as [outputs, inputs], a forward pass
+// reads [inputs, outputs].
 void transpose(int rows, int columns, const float* from, std::size_t from_row, float* to, std::size_t to_row) {
     const int whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
     for (int row = 0; row < whole_rows; row += 4) {

@@ -14,7 +14,7 @@ from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.apps.arena.tables import ACTIONS, CODE_COUNT, COUNTERS, FEATURES, ITEMS, SELF, STATIONS
 
-native_batch = pytest.importorskip("palaestra.apps.arena.native_batch", reason="no compiler has been here")
+native_batch = pytest.importorskip("palaestra.apps.arena.native_batch", reason="built without a C++ compiler")
 native_core, NativeBatch = native_batch.native_core, native_batch.NativeBatch
 
 FORMS = ("bytes", "tokens", "box")

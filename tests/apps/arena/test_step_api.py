@@ -12,7 +12,7 @@ from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.spaces import empty_rows
 from palaestra.testing.batch_step_api import read_capsule
 
-pytestmark = pytest.mark.skipif(compiled is None, reason="no compiler has been here")
+pytestmark = pytest.mark.skipif(compiled is None, reason="built without a C++ compiler")
 SMALL = {"agents": 3, "width": 9, "height": 9, "mine": {"count": 2}, "generator": {"count": 1}, "altar": {"count": 1}}
 WORLDS, ROWS = 4, 12
 

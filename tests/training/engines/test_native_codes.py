@@ -200,7 +200,7 @@ def test_every_set_of_kernels_that_runs_here_learns_as_torch_does(kernels, polic
     assert distance(native.algorithm.tensors.optimizer.grad, by_torch.algorithm.tensors.optimizer.grad) < 1e-6
 
 
-def test_a_cut_episode_bootstraps_from_the_codes_that_it_saw_last():
+def test_a_truncated_episode_bootstraps_from_its_final_codes():
     """Steps of a world that all of its agents leave at once: by torch, from what the environment gave at the end."""
     state = new_training_state(config(env="engines/Shelves-v0", policy=POLICIES["alone"]))
     envs = copy.deepcopy(new_training_state(state.config).envs.envs)
@@ -220,7 +220,7 @@ def test_a_cut_episode_bootstraps_from_the_codes_that_it_saw_last():
     assert met > 3
 
 
-def test_a_code_outside_its_space_is_told_instead_of_read_beyond_the_table():
+def test_a_code_outside_its_space_is_an_error():
     state = new_training_state(config())
     state.algorithm.buffer.rows[0]["cells"][2, 1, 1] = 255
     with pytest.raises(RunFailed, match="'palaestra/Arena-v0' left its own observation space: code 255 has no entry"):
@@ -240,7 +240,7 @@ def test_codes_that_do_not_fit_are_an_error():
         compiled.evaluate_values(vector, [0], [0], [np.full((1, 5, 5), 200, np.uint8), vector])
 
 
-def test_a_gradient_that_is_not_finite_moves_nothing():
+def test_a_non_finite_gradient_changes_no_weight():
     state = new_training_state(config())
     run_on(state, 1)
     play(state)
@@ -252,6 +252,6 @@ def test_a_gradient_that_is_not_finite_moves_nothing():
 
 
 @pytest.mark.parametrize("name", ["tiny", "navigation", "basic", "basic_easy_shaped", "combat", "curriculum"])
-def test_every_recipe_of_arena_is_taken(name):
+def test_every_recipe_of_arena_uses_the_native_engine(name):
     state = new_training_state(find_recipe(f"arena.{name}").config)
     assert state.algorithm.description.startswith("native, ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import math
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -88,7 +89,7 @@ def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, pol
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "MountainCar-v0"])
-def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(env):
+def test_native_environments_train_like_gymnasiums(env):
     """The same dice act in both; one different bit of an observation would show in the weights."""
     inside, outside = new_training_state(config(env=env)), new_training_state(config(env=env))
     assert "inside" in inside.algorithm.description
@@ -171,7 +172,7 @@ def test_before_any_step_every_ratio_is_exactly_one():
             assert report.update.clipfrac == 0.0
 
 
-def test_a_gradient_that_is_not_finite_moves_nothing():
+def test_a_non_finite_gradient_changes_no_weight():
     state = new_training_state(config())
     run_on(state, 1)
     play(state)
@@ -183,14 +184,14 @@ def test_a_gradient_that_is_not_finite_moves_nothing():
     assert all(torch.equal(part, memory[name]) for name, part in state.algorithm.tensors.optimizer.capture().items())
 
 
-def test_an_observation_that_is_not_finite_is_told_with_its_place():
+def test_a_non_finite_observation_names_its_environment():
     state = new_training_state(config(env="MountainCarContinuous-v0"))
     state.algorithm.buffer.rows[0][2] = math.nan
     with pytest.raises(NonFinite, match="Update 1 was stopped before its step: .* observation .*environment 2"):
         next(train(state))
 
 
-def test_a_target_divergence_ends_the_epochs_early():
+def test_target_kl_stops_the_epochs_early():
     state = new_training_state(config(ppo={"learning_rate": 0.01, "target_kl": 1e-6}))
     assert run_on(state, 1)[0].update.minibatches == 4
 
@@ -236,7 +237,7 @@ def test_rewards_are_scaled_as_by_the_scaler_itself():
     assert state.algorithm.policy().return_scaler.moments.count == 384
 
 
-def test_a_cut_episode_bootstraps_from_its_own_last_observation():
+def test_a_truncated_episode_bootstraps_from_its_own_last_observation():
     state = new_training_state(config(env={"id": "CartPole-v1", "max_episode_steps": 5}))
     rollout = play(state)
     cut = rollout.ended.numpy() & ~state.algorithm.buffer.terminated
@@ -252,7 +253,7 @@ def test_a_cut_episode_bootstraps_from_its_own_last_observation():
                 env.reset()
 
 
-def test_choices_are_drawn_as_often_as_they_are_likely():
+def test_discrete_actions_are_sampled_with_their_probabilities():
     """Against the network's own probabilities, over 8,000 draws: within five standard deviations."""
     state = new_training_state(config(ppo={"env_count": 64, "horizon": 125, "minibatch_size": 64}))
     with torch.no_grad():
@@ -266,7 +267,7 @@ def test_choices_are_drawn_as_often_as_they_are_likely():
     assert float(likely) > 0.7
 
 
-def test_normals_are_drawn_with_the_networks_mean_and_spread():
+def test_continuous_actions_are_sampled_with_the_networks_mean_and_std():
     state = new_training_state(
         config(env="Pendulum-v1", ppo={"env_count": 64, "horizon": 125, "minibatch_size": 64}, policy=LOOSE)
     )
@@ -311,7 +312,7 @@ for made in (Buttons, Rooms):
 
 
 @pytest.mark.parametrize("env", ["engines/Buttons-v0", "engines/Rooms-v0", "palaestra/Crowd-v0", "Acrobot-v1"])
-def test_other_observations_actions_and_steppers_are_learned_from_as_by_torch(env):
+def test_other_observations_actions_and_environments_train_as_with_torch(env):
     fast = {"env_count": 6, "minibatch_size": 64, "update_epochs": 2, "learning_rate": 3e-3}
     gradient, movement, ours, theirs, _ = learn_by_both(config(env=env, ppo=fast, policy=POLICIES["shared"]))
     assert gradient < 5e-6
@@ -320,7 +321,7 @@ def test_other_observations_actions_and_steppers_are_learned_from_as_by_torch(en
     assert ours.policy_loss == pytest.approx(theirs.policy_loss, rel=1e-4, abs=1e-6)
 
 
-def test_buttons_are_pressed_independently_as_often_as_they_are_likely():
+def test_multi_discrete_parts_are_sampled_independently_with_their_probabilities():
     state = new_training_state(config(env="engines/Buttons-v0", ppo={"env_count": 32, "horizon": 100}))
     rollout = play(state)
     with torch.no_grad():
@@ -333,7 +334,7 @@ def test_buttons_are_pressed_independently_as_often_as_they_are_likely():
 
 
 @pytest.mark.parametrize("env_count", [1, 3, 4, 37])
-def test_minibatches_are_drawn_from_numpys_generator_as_numpy_would(env_count):
+def test_minibatches_advance_numpys_generator_as_numpy_does(env_count):
     sizes = {"env_count": env_count, "horizon": 32, "minibatch_size": 32 * env_count, "update_epochs": 3}
     state = new_training_state(config(ppo=sizes))
     expected = copy.deepcopy(state.algorithm.shuffler)
@@ -385,3 +386,47 @@ def test_unknown_dynamics_and_other_buffers_are_errors():
         state.algorithm.compute._native_envs.native.collect(
             new_training_state(config(env="Pendulum-v1")).algorithm.compute._learner
         )
+
+
+class PlanWithout:
+    """A network plan with one field removed."""
+
+    def __init__(self, plan, field):
+        self.__dict__.update({name: value for name, value in vars(plan).items() if name != field})
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda plan: PlanWithout(plan, "layers"), TypeError, "PlanWithout has no field 'layers'"),
+        (lambda plan: replace(plan, value_slot="one"), TypeError, "NetworkPlan.value_slot .* invalid type .*: 'one'"),
+        (lambda plan: with_layer(plan, 1, activation=7), ValueError, "LayerPlan.activation is 7 .*from 0 to 3"),
+        (lambda plan: with_layer(plan, 1, weight_offset=-2), TypeError, "LayerPlan.weight_offset .*out of range: -2"),
+        (
+            lambda plan: with_layer(plan, 2, weight_offset=10**6),
+            ValueError,
+            "layer 2: weight .* not within the 9155",
+        ),
+        (
+            lambda plan: with_layer(plan, 0, inputs=5),
+            ValueError,
+            "layer 0 maps 5 inputs to 64 outputs, .* 4 and 64",
+        ),
+        (lambda plan: with_layer(plan, 3, target=9), ValueError, r"layer 3 has target slot 9 \(must be from 1 to 6\)"),
+        (lambda plan: replace(plan, layers=plan.layers[1:]), ValueError, "slot 1 is read before it is written"),
+        (lambda plan: replace(plan, value_slot=plan.action_slot), ValueError, "must be two different slots"),
+        (lambda plan: replace(plan, slot_sizes=[0, *plan.slot_sizes[1:]]), ValueError, "its slots have sizes 0 and 64"),
+    ],
+)
+def test_an_invalid_plan_is_an_error_that_names_the_field_or_the_layer(change, error, message, monkeypatch):
+    state = new_training_state(config())
+    plan, real = state.algorithm.network.plan, native_engine._network
+    monkeypatch.setattr(native_engine, "_network", lambda ppo: (change(plan), real(ppo)[1]))
+    with pytest.raises(error, match=message):
+        NativeEngine(state.algorithm)
+
+
+def with_layer(plan, number, **fields):
+    layers = list(plan.layers)
+    layers[number] = replace(layers[number], **fields)
+    return replace(plan, layers=layers)

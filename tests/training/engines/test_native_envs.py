@@ -99,7 +99,7 @@ def test_exported_state_is_that_of_the_compiled_environments():
     assert sum(state.envs.episode_progress(index)[1] for index in range(3)) > 0
 
 
-def test_publishing_is_looked_through():
+def test_published_environments_are_unwrapped():
     envs = state_of().envs
     assert unwrap_published(envs) is envs
     published = PublishedEnvs(envs, None, None, 0, 3)

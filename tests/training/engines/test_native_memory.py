@@ -93,7 +93,7 @@ def test_ten_steps_move_the_weights_as_torch_does_also_where_clips_bind(env, pol
 
 
 @pytest.mark.parametrize("segment", [1, 8, 32])
-def test_stretches_of_any_length_are_learned_through_as_by_torch(segment):
+def test_segments_of_any_length_train_as_with_torch(segment):
     settings = config(policy=POLICIES["several"], ppo={"segment_length": segment, "minibatch_size": 32})
     gradient, movement, *_ = both_learn(settings)
     assert gradient < 5e-6
@@ -109,7 +109,7 @@ def test_a_gradient_of_many_slices_is_that_of_torch():
 
 @pytest.mark.parametrize("policy", CELLS.values(), ids=CELLS)
 @pytest.mark.parametrize("where", ["inside", "outside"])
-def test_what_was_played_is_what_the_policy_does_step_by_step(policy, where):
+def test_the_rollout_is_what_the_policy_does_step_by_step(policy, where):
     """Each environment alone, one step after the other: chances, values, and what truly followed."""
     state = new_training_state(config(policy={"graph": policy["graph"]}))
     if where == "outside":
@@ -161,7 +161,7 @@ def test_the_number_of_threads_changes_no_bit(policy):
 
 
 @pytest.mark.parametrize("policy", CELLS.values(), ids=CELLS)
-def test_worlds_inside_the_engine_play_and_teach_what_gymnasiums_do(policy):
+def test_native_environments_train_like_gymnasiums(policy):
     inside, outside = new_training_state(config(policy=policy)), new_training_state(config(policy=policy))
     assert "inside" in inside.algorithm.description
     outside.algorithm.compute._native_envs = None
@@ -186,7 +186,7 @@ def test_a_restored_state_goes_on_bit_for_bit(policy):
 
 
 @pytest.mark.parametrize(("first", "then"), [("native", "torch"), ("torch", "native")])
-def test_a_run_can_be_continued_by_the_other_engine_with_what_it_remembers(first, then):
+def test_a_run_can_be_continued_by_the_other_engine_with_its_memory(first, then):
     state, other = (new_training_state(config(name, policy=POLICIES["several"])) for name in (first, then))
     run_on(state, 3)
     other.algorithm.policy().load_state_dict(state.algorithm.policy().state_dict())
@@ -239,7 +239,7 @@ class Bell(gymnasium.Env):
 gymnasium.register("engines/Bell-v0", Bell, max_episode_steps=9)
 
 
-def test_environments_outside_with_other_observations_and_actions_are_learned_from_as_by_torch():
+def test_python_environments_with_other_spaces_train_as_with_torch():
     gradient, movement, ours, theirs, _ = both_learn(config(env="engines/Bell-v0", policy=POLICIES["several"] | PLAIN))
     assert gradient < 5e-6
     assert movement < 5e-5

@@ -193,7 +193,7 @@ def test_sums_over_gloo_give_the_same_weights_as_sums_in_memory(on_one_machine, 
     assert len({*together(over_gloo), *on_one_machine(work)}) == 1
 
 
-def test_where_one_rank_cannot_take_native_none_does(on_one_machine, monkeypatch):
+def test_no_rank_uses_native_if_one_cannot(on_one_machine, monkeypatch):
     def work(group):
         if group.rank == 1:
             monkeypatch.setattr(native_engine, "native_learner", None)

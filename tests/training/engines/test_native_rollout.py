@@ -167,7 +167,7 @@ def test_arena_learns_the_same_bits_inside_and_from_python_whatever_the_threads(
 
 @pytest.mark.parametrize("tasks", [{}, TASKS], ids=["one task", "a curriculum"])
 @pytest.mark.parametrize("policy", ["mlp", "memory"])
-def test_a_strangers_episodes_that_end_at_any_step_are_the_same_too(policy, tasks):
+def test_third_party_batches_give_the_same_bits_too(policy, tasks):
     settings = {"curriculum": {"tasks": tasks, "kind": "learning_progress"}} if tasks else {}
     expected = told(begun(raffle(policy, **settings), inside=False), 5)
     assert {(episode.terminated, episode.length > 3) for episode in ends_of(expected)} == {
@@ -219,7 +219,7 @@ def test_a_rollout_is_one_call_and_one_more_for_each_step_in_which_episodes_ende
     assert stops[1:] == [(4, [0, 1, 2, 3]), (16, [])]
 
 
-def test_python_takes_no_step_and_rows_that_end_together_are_told_together():
+def test_python_takes_no_step_and_rows_of_a_world_end_together():
     state = begun(raffle(torch_threads=2))
     stops = counted_calls(state)
     told(state, 3)
@@ -249,7 +249,7 @@ class Scene:
     last = None
 
 
-def test_while_somebody_watches_every_step_is_shown_and_otherwise_every_rollout():
+def test_a_viewer_sees_every_step_and_otherwise_every_rollout_is_published():
     expected = told(begun(raffle()), 3)
     state = begun(raffle())
     publisher = Publisher(is_watched=False)
@@ -269,7 +269,7 @@ def test_while_somebody_watches_every_step_is_shown_and_otherwise_every_rollout(
     assert found[1:] == expected[1:]
 
 
-def test_the_engine_says_where_worlds_are_stepped_and_why(monkeypatch):
+def test_the_description_says_where_worlds_are_stepped_and_why(monkeypatch):
     assert new_training_state(raffle()).algorithm.description.endswith(
         "environments stepped inside, but step by step from Python while a viewer is connected"
     )
@@ -284,7 +284,7 @@ def test_the_engine_says_where_worlds_are_stepped_and_why(monkeypatch):
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(3, start=1), spaces.Box(-1, 1, (2,), np.float32)], ids=str)
-def test_actions_that_want_to_be_translated_stay_with_python(space, monkeypatch):
+def test_actions_that_are_not_counted_from_zero_are_stepped_in_python(space, monkeypatch):
     monkeypatch.setattr(Raffle, "action_space", space)
     assert new_training_state(raffle()).algorithm.description.endswith(
         "stepped in Python: actions of a batch that are not discrete and counted from 0"
@@ -355,14 +355,14 @@ def test_anything_but_the_capsule_is_an_error(capsule, why, monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_world_that_fails_ends_the_training_with_its_own_words(threads):
+def test_a_failing_world_ends_the_training_with_its_message(threads):
     state = begun(raffle(torch_threads=threads))
     state.envs.batch.left[4] = 0
     with pytest.raises(RunFailed, match="The batch of 6 worlds failed: world 4 is over"):
         next(train(state))
 
 
-def test_what_a_batch_raises_where_episodes_end_is_told_in_words(monkeypatch):
+def test_an_exception_at_an_episode_end_names_the_batch(monkeypatch):
     def ending(self, world):
         raise ZeroDivisionError("of a stranger")
 
@@ -371,14 +371,14 @@ def test_what_a_batch_raises_where_episodes_end_is_told_in_words(monkeypatch):
         told(begun(raffle()), 2)
 
 
-def test_a_code_outside_its_space_is_told_from_any_thread():
+def test_a_code_outside_its_space_is_an_error_from_any_thread():
     state = begun(arena("combat", threads=2))
     state.algorithm.buffer.rows[0]["cells"][80, 1, 1] = 255
     with pytest.raises(RunFailed, match="'palaestra/Arena-v0' left its own observation space: code 255 has no entry"):
         next(train(state))
 
 
-def test_worlds_that_somebody_else_steps_are_not_stepped_at_the_same_time():
+def test_a_batch_in_use_by_another_caller_is_an_error():
     state = begun(arena("combat"))
     capsule = state.envs.batch.step_api()
     api = read_capsule(capsule)

@@ -19,7 +19,7 @@ try:
     from palaestra.apps.arena.native_batch import NativeBatch
 
     compiled, why_not_compiled = NativeBatch, ""
-except ImportError as error:  # no compiler has been here
+except ImportError as error:  # built without a C++ compiler
     compiled, why_not_compiled = None, str(error)
 
 if TYPE_CHECKING:

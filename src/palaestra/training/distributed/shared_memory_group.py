@@ -19,7 +19,7 @@ from palaestra.training.distributed.rank_info import open_memory_file
 native_learner: ModuleType | None
 try:
     from palaestra.training.engines import native_learner
-except ImportError:  # no compiler has been here
+except ImportError:  # built without a C++ compiler
     native_learner = None
 
 if TYPE_CHECKING:
