@@ -1,6 +1,6 @@
 /* The batch step API: environments that another compiled module can step, many steps without Python and without the GIL.
  *
- * A batch (palaestra/envs/batch.py) that offers it returns a PyCapsule of the name below. The capsule holds a struct
+ * A batch (palaestra/envs/vector/batch.py) that offers it returns a PyCapsule of the name below. The capsule holds a struct
  * palaestra_batch_step_api, which lives as long as the capsule, as does everything it points to. Python handles the rare
  * cases: how an episode ended, and how the next one starts.
  *
