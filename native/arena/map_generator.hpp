@@ -8,7 +8,7 @@
 
 namespace arena {
 
-// As in apps/arena/random.py: both implementations draw the same numbers.
+// As in apps/arena/maps.py: both implementations draw the same numbers.
 struct SplitMix64 {
     std::uint64_t state = 0;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from palaestra.apps.arena.random import Dice
+from palaestra.apps.arena.maps import WorldRng
 from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.apps.arena.state import ENDLESS, WorldState
@@ -40,12 +40,12 @@ def world_from_text(text, items=(), first=None, last_action=-1, **settings):
         ),
         inventories=np.array([[each.get(item, 0) for item in ITEMS] for each in carried], np.int32),
     )
-    return World.going_on(settings, state, 0 if first is None else dice_that_let_begin(first))
+    return World.from_state(settings, state, 0 if first is None else dice_that_let_begin(first))
 
 
 def dice_that_let_begin(agent):
     """Of two agents: the order 0, 1 is turned round when the dice show 0."""
-    return next(state for state in range(100) if Dice(state).below(2) == (1 if agent == 0 else 0))
+    return next(state for state in range(100) if WorldRng(state).below(2) == (1 if agent == 0 else 0))
 
 
 @pytest.fixture
@@ -76,10 +76,10 @@ class Episode:
             rewards={"heart": 1.0, "ore": 0.1, "battery": 0.3},
         )
         world = World(self.settings, seed)
-        dice = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         self.states, self.rewards = [world.state()], [None]
         while not world.is_over:
-            self.rewards.append(world.step(dice.integers(0, 6, agents).tolist()))
+            self.rewards.append(world.step(rng.integers(0, 6, agents).tolist()))
             self.states.append(world.state())
 
 

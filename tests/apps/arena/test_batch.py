@@ -1,12 +1,15 @@
 """What the trainer gets of an arena, against the world batch below it."""
 
+from __future__ import annotations
+
+import inspect
 import logging
 
 import numpy as np
 import pytest
 
 from palaestra.apps.arena import batch as batch_module
-from palaestra.apps.arena.batch import ArenaBatch, make_batch
+from palaestra.apps.arena.batch import ArenaBatch, WorldBatch, make_batch
 from palaestra.apps.arena.message import decode
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import read_settings
@@ -26,10 +29,10 @@ def opened(settings=SETTINGS, world_count=2):
 
 
 def play(worlds, out, steps, seed=0):
-    chance, rewards = np.random.default_rng(seed), np.zeros(worlds.world_count * worlds.agents, np.float32)
+    random_players, rewards = np.random.default_rng(seed), np.zeros(worlds.world_count * worlds.agents, np.float32)
     paid, endings = np.zeros_like(rewards, np.float64), []
     for _ in range(steps):
-        endings = worlds.step(chance.integers(6, size=len(rewards)), out, rewards)
+        endings = worlds.step(random_players.integers(6, size=len(rewards)), out, rewards)
         paid += rewards
     return paid.reshape(worlds.world_count, -1), endings
 
@@ -63,9 +66,9 @@ def test_captured_and_restored_it_goes_on_alike():
 
 def test_it_is_drawn():
     worlds, _ = opened()
-    picture = worlds.render(1)
-    assert (picture.dtype, picture.ndim, picture.shape[2]) == (np.uint8, 3, 3)
-    assert picture.std() > 0
+    image = worlds.render(1)
+    assert (image.dtype, image.ndim, image.shape[2]) == (np.uint8, 3, 3)
+    assert image.std() > 0
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,7 @@ def test_tasks_that_differ_in_what_a_policy_sees_are_refused_with_both_values(na
 def test_without_the_core_the_reference_serves_and_says_so_once(monkeypatch, caplog):
     monkeypatch.setattr(batch_module, "compiled", None)
     monkeypatch.setattr(batch_module, "why_not_compiled", "no module named core")
-    batch_module._warn_of_slowness.cache_clear()
+    batch_module._warn_about_speed.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert isinstance(make_batch([SETTINGS], 1), ReferenceBatch)
         make_batch([SETTINGS], 1)
@@ -109,3 +112,19 @@ def test_a_world_tells_its_state_with_the_numbers_of_the_same_step():
     worlds.reset([1], [7], [0], out)
     assert decode(worlds.state_message(1)[0]).episode == 2
     assert decode(worlds.state_message(0)[0]).episode == 1
+
+
+METHODS = ("reset", "step", "step_api", "counters", "returns", "world_state", "capture", "restore")
+
+
+def test_the_interface_is_what_the_tests_of_batches_cover():
+    named = {name for name, _ in inspect.getmembers(WorldBatch, inspect.isfunction) if not name.startswith("_")}
+    assert named == set(METHODS)
+
+
+def test_the_reference_takes_the_same_arguments_in_the_same_order():
+    for name in METHODS:
+        asked = list(inspect.signature(getattr(WorldBatch, name)).parameters)
+        given = list(inspect.signature(getattr(ReferenceBatch, name)).parameters)
+        assert given == asked, name
+    assert list(inspect.signature(ReferenceBatch).parameters) == ["tasks", "world_count", "threads"]

@@ -24,8 +24,8 @@ def test_following_a_change_leads_to_the_next_state_also_through_json(episode, s
 
 def test_the_episode_has_everything_that_can_change(episode):
     """Else the test above would show less than it seems to"""
-    seen = {name for before, after, rewards in neighbours(episode) for name in difference(before, after, rewards)}
-    assert seen == {"cells", "frozen", "items", "cooldowns", "stocks", "actions", "rewards"}
+    found = {name for before, after, rewards in neighbours(episode) for name in difference(before, after, rewards)}
+    assert found == {"cells", "frozen", "items", "cooldowns", "stocks", "actions", "rewards"}
 
 
 def test_a_step_into_a_wall_says_only_what_was_done(world_of):
@@ -61,10 +61,10 @@ def test_a_facing_that_does_not_follow_from_the_action_is_said(episode, same_sta
     before, after = episode.states[0], episode.states[1]
     agents = after.agents.copy()
     agents[0, 2] = (agents[0, 2] + 1) % 4
-    turned = type(after)(after.step, after.max_steps, after.walls, after.stations, agents, after.inventories)
-    change = difference(before, turned, np.zeros(8, np.float32))
+    facings = type(after)(after.step, after.max_steps, after.walls, after.stations, agents, after.inventories)
+    change = difference(before, facings, np.zeros(8, np.float32))
     assert "facings" in change
-    assert same_state(follow(before, change, "x"), turned)
+    assert same_state(follow(before, change, "x"), facings)
 
 
 def test_rewards_have_as_few_digits_as_32_bits_need(episode):

@@ -40,12 +40,12 @@ def test_a_policy_sees_the_same_interface_alone_and_in_the_batch(form):
 
 def test_with_others_it_plays_the_first_while_they_rest():
     env = ArenaEnv(agents=3, **SMALL)
-    seen, _ = env.reset(seed=5)
+    observations, _ = env.reset(seed=5)
     worlds, out = ArenaBatch([env.settings], 1), empty_rows(env.settings, 3)
     worlds.reset([0], [5], [0], out)
     for action in (1, 2, 3, 4, 0, 1, 1, 2):
-        assert all(np.array_equal(seen[name], out[name][0]) for name in out)
-        seen, *_ = env.step(action)
+        assert all(np.array_equal(observations[name], out[name][0]) for name in out)
+        observations, *_ = env.step(action)
         worlds.step(np.array([action, REST, REST]), out, np.zeros(3, np.float32))
     assert env.world_state().agents[1:, :2].tolist() == worlds.world_state(0).agents[1:, :2].tolist()
 
@@ -57,7 +57,7 @@ def test_a_seed_given_is_the_worlds_and_without_one_it_is_drawn_from_the_last():
         env.reset(seed=3)
         stories.append([env.reset()[0]["cells"].tolist() for _ in range(4)])
     assert stories[0] == stories[1]
-    assert any(seen != stories[0][0] for seen in stories[0])
+    assert any(observations != stories[0][0] for observations in stories[0])
 
 
 def test_the_last_step_is_a_truncation_and_tells_the_counters():

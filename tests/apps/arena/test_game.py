@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from palaestra.apps.arena.game import KEYS, chance, open_game
+from palaestra.apps.arena.game import KEYS, open_game, random_players
 from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.apps.arena.spaces import interface_of_agent
@@ -39,7 +39,7 @@ def test_the_others_play_too_and_only_one_is_held_by_hand(agent):
 
 
 def test_chance_takes_every_action_and_the_seed_decides():
-    first, second = chance(500, 3), chance(500, 3)
+    first, second = random_players(500, 3), random_players(500, 3)
     actions = first({})
     assert sorted(set(actions.tolist())) == list(range(len(ACTIONS)))
     np.testing.assert_array_equal(actions, second({}))
@@ -51,17 +51,18 @@ def test_whoever_is_hired_sees_every_row_and_plays_all_but_ones_own():
     kwargs = {**SMALL, "agents": 3}
     asked = []
 
-    def hire(interface, players, seed):
+    def make_others(interface, players, seed):
         asked.append((interface, players, seed))
 
-        def act(seen):
-            assert seen["self"][:, 7].tolist() == [0] * 3 if not asked[1:] else [2, 1, 2]  # the last action, plus one
+        def act(observations):
+            last_actions = observations["self"][:, 7].tolist()  # plus one
+            assert last_actions == [0] * 3 if not asked[1:] else [2, 1, 2]
             asked.append(None)
             return np.ones(3, np.int64)
 
         return act
 
-    game = open_game(kwargs, agent=1, seed=4, hire=hire)
+    game = open_game(kwargs, agent=1, seed=4, make_others=make_others)
     game.play(0)
     assert asked[0] == (interface_of_agent(ArenaSettings(**kwargs)), 3, 4)
     assert game._state.agents[:, 5].tolist() == [1, 0, 1]

@@ -1,5 +1,9 @@
 """Maps are judged by walking on them, and each rule of building by dice that show what the test wants."""
 
+from __future__ import annotations
+
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,8 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from palaestra.apps.arena import maps
-from palaestra.apps.arena.maps import draw_map
-from palaestra.apps.arena.random import Dice
+from palaestra.apps.arena.maps import WorldRng, draw_map
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.apps.arena.tables import STATIONS
 
@@ -28,7 +31,7 @@ class LoadedDice:
         return number
 
 
-def picture(drawn):
+def image(drawn):
     signs = np.where(drawn.walls, "#", ".")
     for y, x, kind in drawn.stations:
         signs[y, x] = "MGAUC"[kind]
@@ -61,7 +64,7 @@ def any_settings(draw):
 @examples(max_examples=60, deadline=None)
 @given(any_settings(), st.integers(0, 2**64 - 1))
 def test_all_floor_is_connected_and_every_station_can_be_reached(settings, seed):
-    drawn = draw_map(settings, Dice(seed))
+    drawn = draw_map(settings, WorldRng(seed))
     free = set(drawn.floor)
     assert walk_everywhere(drawn.floor[0], free) == free
     for y, x, _ in drawn.stations:
@@ -71,7 +74,7 @@ def test_all_floor_is_connected_and_every_station_can_be_reached(settings, seed)
 @examples(max_examples=40, deadline=None)
 @given(any_settings(), st.integers(0, 2**64 - 1))
 def test_a_map_has_what_was_asked_for_and_every_cell_is_one_thing(settings, seed):
-    drawn = draw_map(settings, Dice(seed))
+    drawn = draw_map(settings, WorldRng(seed))
     kinds = [kind for _, _, kind in drawn.stations]
     assert kinds == [kind for kind, station in enumerate(settings.stations) for _ in range(station.count)]
     walls = [(y, x) for y, x in np.argwhere(drawn.walls).tolist()]
@@ -86,14 +89,14 @@ def test_a_map_has_what_was_asked_for_and_every_cell_is_one_thing(settings, seed
 
 def test_the_same_seed_draws_the_same_map_and_another_seed_another():
     settings = ArenaSettings(room=5, walls=20)
-    first, again, other = (draw_map(settings, Dice(seed)) for seed in (1, 1, 2))
-    assert picture(first) == picture(again) != picture(other)
+    first, again, other = (draw_map(settings, WorldRng(seed)) for seed in (1, 1, 2))
+    assert image(first) == image(again) != image(other)
 
 
 def test_rooms_have_a_door_to_the_east_and_to_the_south_in_the_order_of_rooms():
     settings = ArenaSettings(width=9, height=8, room=3, **NO_STATIONS)
-    dice = LoadedDice(2, 0, 1, 1)
-    assert picture(draw_map(settings, dice)) == [
+    rng = LoadedDice(2, 0, 1, 1)
+    assert image(draw_map(settings, rng)) == [
         "#########",
         "#...#...#",
         "#...#...#",
@@ -103,19 +106,19 @@ def test_rooms_have_a_door_to_the_east_and_to_the_south_in_the_order_of_rooms():
         "#.......#",
         "#########",
     ]
-    assert dice.asked == [3, 3, 3, 2]  # east and south of room 0, south of room 1, east of room 2, which is 2 high
+    assert rng.asked == [3, 3, 3, 2]  # east and south of room 0, south of room 1, east of room 2, which is 2 high
 
 
 def test_a_room_that_would_be_empty_does_not_exist():
     settings = ArenaSettings(width=6, height=5, room=3, **NO_STATIONS)
-    dice = LoadedDice()
-    assert picture(draw_map(settings, dice)) == ["######", "#...##", "#...##", "#...##", "######"]
+    rng = LoadedDice()
+    assert image(draw_map(settings, rng)) == ["######", "#...##", "#...##", "#...##", "######"]
 
 
 def test_a_piece_of_wall_goes_east_or_south_and_ends_at_the_outer_ring():
     settings = ArenaSettings(width=8, height=7, walls=2, **NO_STATIONS)
-    dice = LoadedDice(1, 1, 0, 0, 2, 4, 1, 3)  # y, x, direction, length; of two cells, and of five
-    assert picture(draw_map(settings, dice)) == [
+    rng = LoadedDice(1, 1, 0, 0, 2, 4, 1, 3)  # y, x, direction, length; of two cells, and of five
+    assert image(draw_map(settings, rng)) == [
         "########",
         "#......#",
         "#.##...#",
@@ -124,35 +127,35 @@ def test_a_piece_of_wall_goes_east_or_south_and_ends_at_the_outer_ring():
         "#....#.#",
         "########",
     ]
-    assert dice.asked == [5, 6, 2, 4] * 2
+    assert rng.asked == [5, 6, 2, 4] * 2
 
 
 def test_only_the_largest_area_stays():
     settings = ArenaSettings(width=7, height=7, walls=2, **NO_STATIONS)
     across_and_one_more = LoadedDice(2, 0, 0, 3, 1, 0, 0, 0)
-    drawn = picture(draw_map(settings, across_and_one_more))
+    drawn = image(draw_map(settings, across_and_one_more))
     assert drawn == ["#######", "#######", "#######", "#######", "#.....#", "#.....#", "#######"]
 
 
 def test_of_equal_areas_the_first_stays():
     settings = ArenaSettings(width=7, height=7, walls=1, **NO_STATIONS)
     across = LoadedDice(2, 0, 0, 3)
-    drawn = picture(draw_map(settings, across))
+    drawn = image(draw_map(settings, across))
     assert drawn == ["#######", "#.....#", "#.....#", "#######", "#######", "#######", "#######"]
 
 
 def test_a_map_that_is_too_full_of_walls_is_drawn_again_with_half_of_them():
     """Two pieces cut off the bottom row of a 3 x 3 map on which 7 cells are wanted; then one, of three cells."""
     settings = ArenaSettings(width=5, height=5, walls=2, agents=7, **NO_STATIONS)
-    dice = LoadedDice(1, 0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0)
-    assert picture(draw_map(settings, dice)) == ["#####", "###.#", "#...#", "#...#", "#####"]
-    assert len(dice.asked) == 12
+    rng = LoadedDice(1, 0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0)
+    assert image(draw_map(settings, rng)) == ["#####", "###.#", "#...#", "#...#", "#####"]
+    assert len(rng.asked) == 12
 
 
 def test_rooms_are_tried_once():
     """Rooms of one cell on a 5 x 5 map leave 4 cells and 4 doors; 9 agents want them all."""
     settings = ArenaSettings(width=5, height=5, room=1, agents=9, **NO_STATIONS)
-    assert picture(draw_map(settings, LoadedDice(0, 0, 0, 0))) == ["#####", "#...#", "#...#", "#...#", "#####"]
+    assert image(draw_map(settings, LoadedDice(0, 0, 0, 0))) == ["#####", "#...#", "#...#", "#...#", "#####"]
 
 
 def test_a_station_goes_to_the_first_cell_from_the_entry_on_that_closes_no_way():
@@ -177,9 +180,9 @@ def test_no_station_is_buried_behind_another():
 def test_stations_that_find_no_place_are_placed_anew():
     """Around a station in the middle of a 3 x 3 map there is a ring, which every further one would cut."""
     settings = ArenaSettings(width=5, height=5, **NO_STATIONS | {"mine": {"count": 2}})
-    dice = LoadedDice(4, 0, 0, 0)
-    assert picture(draw_map(settings, dice)) == ["#####", "#MM.#", "#...#", "#...#", "#####"]
-    assert dice.asked == [9, 8, 9, 8]
+    rng = LoadedDice(4, 0, 0, 0)
+    assert image(draw_map(settings, rng)) == ["#####", "#MM.#", "#...#", "#...#", "#####"]
+    assert rng.asked == [9, 8, 9, 8]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +205,7 @@ def test_stations_that_find_no_place_are_placed_anew():
 def test_a_cell_can_be_closed_when_its_neighbours_stay_connected_around_it(around, can_be_closed):
     rows = around.split()
     free = {(y, x) for y in range(3) for x in range(3) if rows[y][x] == "."}
-    assert maps._closes_no_way((1, 1), free) == can_be_closed
+    assert maps._keeps_paths_open((1, 1), free) == can_be_closed
 
 
 def test_closing_a_cell_that_closes_no_way_never_parts_the_floor():
@@ -213,4 +216,42 @@ def test_closing_a_cell_that_closes_no_way_never_parts_the_floor():
         free = {cell for bit, cell in enumerate(ring) if number >> bit & 1}
         near = direct & free
         connected = bool(near) and near <= walk_everywhere(min(near), free)
-        assert maps._closes_no_way((1, 1), free) == connected
+        assert maps._keeps_paths_open((1, 1), free) == connected
+
+
+def test_the_first_numbers_are_those_of_the_published_generator():
+    rng = WorldRng(1234567)
+    assert [rng.next() for _ in range(5)] == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+
+
+def test_a_seed_is_its_lowest_64_bits():
+    assert WorldRng(2**64 + 5).next() == WorldRng(5).next()
+    assert WorldRng(-1).next() == WorldRng(2**64 - 1).next()
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 1000, 2**31])
+def test_below_is_the_upper_half_scaled(count):
+    numbers, rng = WorldRng(7), WorldRng(7)
+    for _ in range(50):
+        expected = numbers.next() // 2**32 * count // 2**32
+        assert rng.below(count) == expected < count
+
+
+def test_the_six_faces_come_up_equally_often():
+    rng = WorldRng(0)
+    faces = Counter(rng.below(6) for _ in range(6000))
+    assert sorted(faces) == [0, 1, 2, 3, 4, 5]
+    # chi-square with 5 degrees of freedom: above 20.5 in one of a thousand
+    assert sum((count - 1000) ** 2 / 1000 for count in faces.values()) < 20.5
+
+
+def test_dice_go_on_from_their_state():
+    rng = WorldRng(3)
+    rng.next()
+    assert WorldRng(rng.state).next() == rng.next()

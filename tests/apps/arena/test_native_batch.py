@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from palaestra.apps.arena.observe import observation_specs
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import ArenaSettings
+from palaestra.apps.arena.spaces import empty_rows
 from palaestra.apps.arena.tables import ACTIONS, CODE_COUNT, COUNTERS, FEATURES, ITEMS, SELF, STATIONS
 
 native_batch = pytest.importorskip("palaestra.apps.arena.native_batch", reason="built without a C++ compiler")
@@ -101,28 +102,28 @@ class Pair:
 
     def __init__(self, arena, seed):
         self.batches = [NativeBatch([arena], WORLDS), ReferenceBatch([arena], WORLDS)]
-        self.seen = [room_for(arena, WORLDS) for _ in self.batches]
+        self.observations = [room_for(arena, WORLDS) for _ in self.batches]
         self.rewards = [np.full(WORLDS * arena.agents, np.nan, np.float32) for _ in self.batches]
         self.generator = np.random.default_rng(seed)
         self.begin(list(range(WORLDS)))
 
     def begin(self, worlds):
         seeds = self.generator.integers(0, 2**64, len(worlds), dtype=np.uint64).tolist()
-        for batch, seen in zip(self.batches, self.seen, strict=True):
-            batch.reset(worlds, seeds, [0] * len(worlds), seen)
+        for batch, observations in zip(self.batches, self.observations, strict=True):
+            batch.reset(worlds, seeds, [0] * len(worlds), observations)
 
     def step(self):
         actions = self.generator.integers(0, len(ACTIONS), self.rewards[0].size)
         cut, also_cut = (
-            batch.step(actions, seen, rewards)
-            for batch, seen, rewards in zip(self.batches, self.seen, self.rewards, strict=True)
+            batch.step(actions, observations, rewards)
+            for batch, observations, rewards in zip(self.batches, self.observations, self.rewards, strict=True)
         )
         assert cut == also_cut
         return cut
 
     def compare(self):
         ours, theirs = self.batches
-        assert are_equal(*self.seen)
+        assert are_equal(*self.observations)
         assert are_equal(*self.rewards)
         assert are_equal(ours.capture(), theirs.capture())  # states, counters, returns, accounts and dice
 
@@ -190,15 +191,15 @@ def story(threads, form, world_count=7, steps=80):
     batch, out = NativeBatch(tasks, world_count, threads), room_for(tasks[0], world_count)
     rewards = np.zeros(world_count * tasks[0].agents, np.float32)
     generator = np.random.default_rng(3)
-    told, cut = [], list(range(world_count))
+    message, cut = [], list(range(world_count))
     for _ in range(steps):
         seeds, which = generator.integers(0, 2**63, len(cut)), generator.integers(0, len(tasks), len(cut))
         batch.reset(cut, seeds, which, out)
         cut = batch.step(generator.integers(0, 6, rewards.size), out, rewards)
         batch.check()
-        told.append([part.tobytes() for part in (out.values() if isinstance(out, dict) else [out])])
-        told.append([rewards.tobytes(), cut])
-    return told
+        message.append([part.tobytes() for part in (out.values() if isinstance(out, dict) else [out])])
+        message.append([rewards.tobytes(), cut])
+    return message
 
 
 @pytest.fixture
@@ -225,13 +226,13 @@ def test_the_number_of_threads_changes_nothing(form):
 def test_worlds_that_are_not_named_are_left_alone():
     batch, out = NativeBatch([FIGHT], 3), room_for(FIGHT, 3)
     batch.reset([0, 1, 2], [1, 2, 3], [0, 0, 0], out)
-    before, seen = batch.capture(), {name: part.copy() for name, part in out.items()}
+    before, observations = batch.capture(), {name: part.copy() for name, part in out.items()}
     batch.reset([1], [9], [0], out)
     after = batch.capture()
     assert are_equal([before["worlds"][k] for k in (0, 2)], [after["worlds"][k] for k in (0, 2)])
     assert not are_equal(before["worlds"][1], after["worlds"][1])
     rows = np.r_[0:6, 12:18]
-    assert are_equal(seen["cells"][rows], out["cells"][rows])
+    assert are_equal(observations["cells"][rows], out["cells"][rows])
 
 
 @pytest.mark.usefixtures("as_many_threads_as_asked")
@@ -465,8 +466,8 @@ DAMAGES = {
     "a debt": (at("accounts", (0, 0), -1), "an account is -1"),
     "a counter that is too large": (at("counters", (0, 0), 2**40), "a counter is 1099511627776"),
     "a time that will never be": (put("step", 51), "the step is 51, which is not from 0 to 50"),
-    "dice that are no number": (put("dice", "seven"), "invalid literal"),
-    "dice of too many bits": (put("dice", 2**64), "damaged in its rng"),
+    "a generator state that is no number": (put("rng", "seven"), "invalid literal"),
+    "a generator state of too many bits": (put("rng", 2**64), "damaged in its rng"),
     "a table of another shape": (put("agents", np.zeros((6, 5), np.int32)), r"agents must be int32 of shape \(6, 6\)"),
     "a table of another type": (put("counters", np.zeros((6, 13))), "counters must be int64"),
     "no table at all": (put("walls", None), "walls must be"),
@@ -524,3 +525,19 @@ def test_ten_million_steps_break_no_rule(teams):
         batch.check()
         batch.reset(cut, [step * world_count + world for world in cut], [0] * len(cut), out)
     assert batch.counters(0).shape == (arena.agents, len(COUNTERS))
+
+
+@pytest.mark.parametrize("kind", [NativeBatch, ReferenceBatch])
+def test_a_state_with_the_former_key_of_the_generator_is_restored(kind):
+    settings = ArenaSettings(width=9, height=9, agents=2, max_steps=20)
+    rows, rewards, actions = empty_rows(settings, 2), np.zeros(2, np.float32), np.ones(2, np.int64)
+    batch = kind([settings], 1)
+    batch.reset([0], [3], [0], rows)
+    state = batch.capture()
+    [world] = state["worlds"]
+    former = {**state, "worlds": [{("dice" if key == "rng" else key): part for key, part in world.items()}]}
+    batch.step(actions, rows, rewards)
+    expected = batch.capture()["worlds"][0]["rng"]
+    batch.restore(former)
+    batch.step(actions, rows, rewards)
+    assert batch.capture()["worlds"][0]["rng"] == expected

@@ -160,18 +160,18 @@ def test_tokens_that_find_no_room_are_counted_and_the_nearest_stay(world_of):
 def test_the_rest_of_the_tokens_is_255(world_of):
     world = world_of(PLACE, view=3, tokens=20)
     tokens, _ = tokens_view(world.state(), world.settings, 0)
-    told = len(tokens_of(world)[0])
-    assert (tokens[told:] == 255).all()
-    assert told < 20
+    message = len(tokens_of(world)[0])
+    assert (tokens[message:] == 255).all()
+    assert message < 20
 
 
 def test_a_box_has_a_layer_for_each_feature(world_of):
     world = world_of("##### #.>M# #...# #####", items=[{"ore": 2}], view=3)
     box = box_view(world.state(), world.settings, 0)
-    seen = {FEATURES[number].name: box[number].tolist() for number in range(len(FEATURES)) if box[number].any()}
+    observations = {FEATURES[number].name: box[number].tolist() for number in range(len(FEATURES)) if box[number].any()}
     middle = [[0, 0, 0], [0, 1, 0], [0, 0, 0]]
     twice = [[0, 0, 0], [0, 2, 0], [0, 0, 0]]
-    assert seen == {
+    assert observations == {
         "wall": [[1, 1, 1], [0, 0, 0], [0, 0, 0]],
         "mine": [[0, 0, 0], [0, 0, 1], [0, 0, 0]],
         "agent.friend": middle,
@@ -230,12 +230,12 @@ def test_a_scene_made_once_for_the_team_changes_nothing(view):
 
 def test_every_form_has_the_shape_that_its_spec_says():
     state = World(ArenaSettings(), 1).state()
-    forms = {"bytes": bytes_view, "tokens": lambda *seen: tokens_view(*seen)[0], "box": box_view}
+    forms = {"bytes": bytes_view, "tokens": lambda *observations: tokens_view(*observations)[0], "box": box_view}
     for form, view in forms.items():
         settings = ArenaSettings(observation=form, view=7, tokens=50)
-        spec, seen = observation_specs(settings), view(state, settings, 0)
+        spec, observations = observation_specs(settings), view(state, settings, 0)
         if form == "bytes":
-            assert {name: ArraySpec(part.shape, str(part.dtype)) for name, part in seen.items()} == spec
+            assert {name: ArraySpec(part.shape, str(part.dtype)) for name, part in observations.items()} == spec
         else:
-            assert ArraySpec(seen.shape, str(seen.dtype)) == spec
+            assert ArraySpec(observations.shape, str(observations.dtype)) == spec
     assert observation_specs(ArenaSettings(observation="box", view=7)).shape == (23, 7, 7)

@@ -47,9 +47,9 @@ def test_each_acts_under_its_own_name_whatever_the_order():
     one.reset(seed=2)
     other.reset(seed=2)
     for _ in range(5):
-        seen, *_ = one.step({"agent_0": 1, "agent_1": 3})
+        observations, *_ = one.step({"agent_0": 1, "agent_1": 3})
         also_seen, *_ = other.step({"agent_1": 3, "agent_0": 1})
-        assert all(np.array_equal(seen[name]["cells"], also_seen[name]["cells"]) for name in seen)
+        assert all(np.array_equal(observations[name]["cells"], also_seen[name]["cells"]) for name in observations)
 
 
 def test_it_is_drawn():

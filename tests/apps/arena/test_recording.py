@@ -1,9 +1,17 @@
+from __future__ import annotations
+
 import gzip
 import json
 
+import numpy as np
 import pytest
 
-from palaestra.apps.arena.recording import KIND, ReplayRecorder
+from palaestra.apps.arena.batch import ArenaBatch
+from palaestra.apps.arena.recording import KIND, ReplayRecorder, record_batch
+from palaestra.apps.arena.replay import open_replay
+from palaestra.apps.arena.settings import read_settings
+from palaestra.apps.arena.spaces import empty_rows
+from palaestra.runs.replays import read_kind
 
 
 @pytest.fixture
@@ -54,3 +62,81 @@ def test_nothing_is_written_of_an_episode_that_never_began(episode, tmp_path):
 def test_a_thousand_steps_take_less_than_a_hundred_kilobytes(recorded, episode):
     """Measured with 24 agents on a map of 25 x 25 at random play: 45 kB. Here eight agents play 150 steps."""
     assert recorded.stat().st_size < 150 * 8 * 100_000 / (1000 * 24) * 1.5
+
+
+KWARGS = {"agents": 3, "width": 9, "height": 9, "max_steps": 20, "rewards": {"ore": 0.5}, "altar": {"count": 1}}
+
+
+class Played:
+    def __init__(self, batch, steps=20, seed=6):
+        settings = read_settings(KWARGS)
+        self.observations, self.rewards = empty_rows(settings, 3), np.zeros(3, np.float32)
+        self.total = np.zeros(3)
+        self.endings = []
+        rng = np.random.default_rng(1)
+        batch.reset([0], [seed], [0], self.observations)
+        for _ in range(steps):
+            self.endings += batch.step(rng.integers(0, 6, 3), self.observations, self.rewards)
+            self.total += self.rewards
+
+
+@pytest.fixture
+def recorder(tmp_path):
+    batch = ArenaBatch([read_settings(KWARGS)], 1)
+    return record_batch(batch, KWARGS, lambda seed: tmp_path / f"{seed}.json.gz", {"run": "R"})
+
+
+def test_it_plays_as_the_batch_that_it_was_given(recorder, same_state):
+    plain = ArenaBatch([read_settings(KWARGS)], 1)
+    first, second = Played(plain), Played(recorder)
+    np.testing.assert_array_equal(first.total, second.total)
+    assert first.endings[0].length == second.endings[0].length == 20
+    assert (recorder.agents, recorder.interface, recorder.metadata) == (
+        3,
+        plain.interface,
+        plain.metadata,
+    )
+    np.testing.assert_array_equal(plain.render(0), recorder.render(0))
+
+
+def test_the_replay_ends_as_the_episode_did(recorder, tmp_path, same_state):
+    played = Played(recorder)
+    path = tmp_path / "6.json.gz"
+    assert read_kind(path) == "arena"
+    replay = open_replay(path)
+    assert replay.length == 20
+    assert replay.header["seed"] == 6
+    assert replay.summary()["run"] == "R"
+    assert replay.summary()["return_per_agent"] == pytest.approx(played.total.mean())
+    assert same_state(replay.state_at(20), recorder._worlds.world_state(0))
+    assert sum(replay.rewards_at(step).sum() for step in range(21)) == pytest.approx(played.total.sum())
+    assert played.total.sum() > 0
+
+
+def test_every_episode_has_a_file_of_its_own(recorder, tmp_path):
+    for seed in (6, 7):
+        Played(recorder, seed=seed)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["6.json.gz", "7.json.gz"]
+
+
+def test_an_episode_that_was_given_up_leaves_no_file(recorder, tmp_path):
+    Played(recorder, steps=19)
+    recorder.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_episode_that_was_restored_is_played_and_not_recorded(recorder, tmp_path):
+    Played(recorder, steps=10)
+    state = recorder.capture()
+    recorder.restore(state)
+    observations, rewards = empty_rows(read_settings(KWARGS), 3), np.zeros(3, np.float32)
+    endings = [ending for _ in range(10) for ending in recorder.step(np.zeros(3, np.int64), observations, rewards)]
+    assert len(endings) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_tells_the_state_of_the_batch_that_it_was_given(recorder):
+    plain = ArenaBatch([read_settings(KWARGS)], 1)
+    Played(plain, steps=7)
+    Played(recorder, steps=7)
+    assert recorder.state_message(0) == plain.state_message(0)

@@ -63,11 +63,11 @@ def test_who_comes_later_finds_the_world_as_the_first_has_left_it(world_of, firs
 
 def test_a_cell_that_was_left_is_free(world_of):
     world = world_of("##### #>.v# #####")
-    seen = []
+    observations = []
     for actions in ([EAST, REST], [WEST, REST], [REST, WEST], [REST, EAST]):
         world.step(actions)
-        seen.append([x for _, x in places(world)])
-    assert seen == [[2, 3], [1, 3], [1, 2], [1, 3]]
+        observations.append([x for _, x in places(world)])
+    assert observations == [[2, 3], [1, 3], [1, 2], [1, 3]]
 
 
 def test_two_agents_cannot_change_places(world_of):
@@ -295,7 +295,7 @@ def test_what_was_never_rewarded_costs_nothing_when_it_is_lost(world_of):
 def test_stealing_to_and_fro_pays_nothing(world_of):
     world = world_of(DUEL, items=[{"charge": 40, "heart": 1}, {"charge": 40}], combat=True, freeze=1)
     for agent in world.agents:
-        agent.accounts["heart"] = agent.items["heart"]  # it was paid for
+        agent.rewarded_items["heart"] = agent.items["heart"]  # it was paid for
     total = np.zeros(2)
     for _ in range(60):
         total += world.step([ATTACK, ATTACK])
@@ -355,7 +355,7 @@ def test_the_order_favours_nobody(world_of):
     won = Counter()
     for seed in range(1200):
         world = world_of("##### ##v## #>.<# ##^## #####")
-        world.dice.state = seed
+        world.rng.state = seed
         world.step([SOUTH, EAST, WEST, NORTH])
         won.update(number for number, place in enumerate(places(world)) if place == (2, 2))
     assert sum(won.values()) == 1200
@@ -464,9 +464,9 @@ def test_all_that_was_paid_is_what_the_accounts_hold(settings, seed):
     world = World(settings.model_copy(update={"team_share": 0.0}), seed)
     paid = sum(play(world, np.random.default_rng(seed)))
     prices = np.array([settings.rewards.get(item, 0.0) for item in ITEMS])
-    assert paid.tolist() == (world.accounts() @ prices).tolist()
+    assert paid.tolist() == (world.rewarded_items() @ prices).tolist()
     for item, cap in settings.reward_caps.items():
-        assert (world.accounts()[:, ITEMS.index(item)] <= cap).all()
+        assert (world.rewarded_items()[:, ITEMS.index(item)] <= cap).all()
 
 
 @examples(max_examples=20, deadline=None)

@@ -13,7 +13,7 @@ BUSY = {"agents": 5, "width": 14, "height": 14, "combat": True, "inventory": {"c
 REWARDS = {"ore": 0.1, "battery": 0.3, "heart": 1.0}
 EASY = ArenaSettings(**BUSY, rewards=REWARDS, max_steps=30)
 HARD = ArenaSettings(**BUSY, rewards=REWARDS, max_steps=20, walls=8, teams=2, team_share=0.5)
-VIEWS = {"bytes": bytes_view, "tokens": lambda *seen: tokens_view(*seen)[0], "box": box_view}
+VIEWS = {"bytes": bytes_view, "tokens": lambda *observations: tokens_view(*observations)[0], "box": box_view}
 
 
 def room_for(settings, world_count):
@@ -79,8 +79,8 @@ def test_worlds_in_a_batch_are_the_worlds_alone(form):
         assert str(batch.world_state(number)) == str(world.state())
         assert batch.counters(number)[:, :-1].tolist() == world.counters()[:, :-1].tolist()
         for agent in range(5):
-            seen = VIEWS[form](world.state(), world.settings, agent)
-            for written, expected in zip(parts_of(out), parts_of(seen), strict=True):
+            observations = VIEWS[form](world.state(), world.settings, agent)
+            for written, expected in zip(parts_of(out), parts_of(observations), strict=True):
                 np.testing.assert_array_equal(written[5 * number + agent], expected)
 
 
@@ -184,10 +184,10 @@ def test_an_action_out_of_range_is_named_with_its_row_and_nothing_moves(bad):
     player = Player([EASY], 2)
     actions = np.ones(10, np.int64)
     actions[7] = bad
-    before, seen = str(player.batch.capture()), digest(player.out)
+    before, observations = str(player.batch.capture()), digest(player.out)
     with pytest.raises(ValueError, match=f"action {bad} of row 7"):
         player.batch.step(actions, player.out, player.rewards)
-    assert (str(player.batch.capture()), digest(player.out)) == (before, seen)
+    assert (str(player.batch.capture()), digest(player.out)) == (before, observations)
 
 
 def test_a_world_that_is_over_must_be_reset_first_and_nothing_moves():

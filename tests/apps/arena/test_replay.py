@@ -64,7 +64,7 @@ def test_it_can_be_read_as_text_and_seen_as_a_picture(path):
     replay = open_replay(path)
     assert replay.text_at(9, color=False).count("\n") == 10 + 2
     assert "@" in replay.text_at(9, color=False, follow=11)  # follows agent 3: it counts around
-    assert replay.picture_at(9, 104).shape == (88, 104, 3)
+    assert replay.image_at(9, 104).shape == (88, 104, 3)
     assert "held: " in replay.status_at(9)
 
 

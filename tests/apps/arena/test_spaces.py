@@ -32,9 +32,9 @@ def test_shapes_are_those_of_the_page(form, shapes):
 def test_an_empty_row_is_an_observation(form):
     settings = read_settings({"observation": form})
     rows = empty_rows(settings, 5)
-    seen = row_of(rows, 4)
-    assert observation_space(settings).contains(seen)
-    part = seen["cells"] if form == "bytes" else seen
+    observations = row_of(rows, 4)
+    assert observation_space(settings).contains(observations)
+    part = observations["cells"] if form == "bytes" else observations
     part[:] = 1
     assert not np.any((rows["cells"] if form == "bytes" else rows) == 1)  # it was a copy
 

@@ -54,8 +54,8 @@ def test_what_an_agent_carries_is_seen():
 
 def test_an_agent_has_the_colour_of_its_team():
     for team, color in enumerate(TEAM_COLORS):
-        picture = on_sand(agent(32, team=team))
-        assert (np.abs(picture - np.array(color)).sum(-1) < 30).mean() > 0.1
+        image = on_sand(agent(32, team=team))
+        assert (np.abs(image - np.array(color)).sum(-1) < 30).mean() > 0.1
 
 
 def test_the_gauge_fills_as_a_station_cools():

@@ -18,8 +18,8 @@ WORLDS, ROWS = 4, 12
 
 
 def begun(**settings):
-    told = read_settings({**SMALL, "max_steps": 9, "rewards": {"ore": 1.0}, **settings})
-    batch, out = ArenaBatch([told], WORLDS), empty_rows(told, ROWS)
+    message = read_settings({**SMALL, "max_steps": 9, "rewards": {"ore": 1.0}, **settings})
+    batch, out = ArenaBatch([message], WORLDS), empty_rows(message, ROWS)
     batch.reset(range(WORLDS), range(WORLDS), [0] * WORLDS, out)
     return batch, out
 
@@ -33,10 +33,10 @@ def test_a_step_through_the_door_is_the_step_itself(form):
     (one, one_out), (other, other_out) = (begun(observation=form) for _ in range(2))
     capsule = other.step_api()
     api = read_capsule(capsule)
-    chance = np.random.default_rng(1)
+    random_players = np.random.default_rng(1)
     rewards, paid, ended = np.zeros(ROWS, np.float32), np.zeros(ROWS, np.float32), np.ones(WORLDS, np.uint8)
     for _ in range(9):
-        actions = chance.integers(6, size=ROWS)
+        actions = random_players.integers(6, size=ROWS)
         endings = one.step(actions, one_out, rewards)
         api.acquire()
         for first, last in ((0, 1), (1, 4)):
@@ -47,10 +47,10 @@ def test_a_step_through_the_door_is_the_step_itself(form):
         assert [world for world in range(WORLDS) if ended[world]] == [ending.world for ending in endings]
     assert [ending.world for ending in endings] == [0, 1, 2, 3]
     for ending in endings:
-        told = other.ending(ending.world)
-        assert (told.length, told.terminated) == (ending.length, ending.terminated) == (9, False)
-        assert np.array_equal(told.returns, ending.returns)
-        assert all(np.array_equal(told.extras[name], values) for name, values in ending.extras.items())
+        message = other.ending(ending.world)
+        assert (message.length, message.terminated) == (ending.length, ending.terminated) == (9, False)
+        assert np.array_equal(message.returns, ending.returns)
+        assert all(np.array_equal(message.extras[name], values) for name, values in ending.extras.items())
 
 
 def test_the_door_says_what_is_behind_it():

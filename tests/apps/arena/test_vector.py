@@ -15,11 +15,11 @@ SMALL = {"width": 9, "height": 9, "mine": {"count": 2}, "generator": {"count": 1
 def test_gymnasium_makes_it_and_its_spaces_hold_what_it_gives():
     envs = gymnasium.make_vec("palaestra/Arena-v0", num_envs=6, agents=3, **SMALL)
     assert isinstance(envs.unwrapped, ArenaVectorEnv)
-    seen, infos = envs.reset(seed=1)
+    observations, infos = envs.reset(seed=1)
     assert infos == {}
-    assert envs.observation_space.contains(seen)
-    seen, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
-    assert envs.observation_space.contains(seen)
+    assert envs.observation_space.contains(observations)
+    observations, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
+    assert envs.observation_space.contains(observations)
     assert rewards.shape == terminated.shape == truncated.shape == (6,)
     envs.close()
 
@@ -27,13 +27,13 @@ def test_gymnasium_makes_it_and_its_spaces_hold_what_it_gives():
 def test_worlds_of_one_agent_are_single_environments_side_by_side():
     envs = ArenaVectorEnv(num_envs=3, max_steps=50, **SMALL)
     singles = [ArenaEnv(max_steps=50, **SMALL) for _ in range(3)]
-    seen, _ = envs.reset(seed=10)
+    observations, _ = envs.reset(seed=10)
     alone = [env.reset(seed=10 + index)[0] for index, env in enumerate(singles)]
-    chance = np.random.default_rng(0)
+    random_players = np.random.default_rng(0)
     for _ in range(40):
-        assert all(np.array_equal(seen["cells"][index], one["cells"]) for index, one in enumerate(alone))
-        actions = chance.integers(6, size=3)
-        seen, rewards, *_ = envs.step(actions)
+        assert all(np.array_equal(observations["cells"][index], one["cells"]) for index, one in enumerate(alone))
+        actions = random_players.integers(6, size=3)
+        observations, rewards, *_ = envs.step(actions)
         steps = [env.step(action) for env, action in zip(singles, actions, strict=True)]
         alone = [step[0] for step in steps]
         assert rewards.tolist() == [step[1] for step in steps]
@@ -44,11 +44,11 @@ def test_an_episode_that_is_cut_begins_anew_in_the_same_step_and_leaves_its_last
     assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.SAME_STEP
     envs.reset(seed=0)
     assert envs.step(np.zeros(2))[4] == {}
-    seen, _, terminated, truncated, infos = envs.step(np.zeros(2))
+    observations, _, terminated, truncated, infos = envs.step(np.zeros(2))
     assert truncated.tolist() == [True, True]
     assert not terminated.any()
     progress = -1  # the last entry of what an agent knows of itself
-    assert seen["self"][:, progress].tolist() == [0, 0]
+    assert observations["self"][:, progress].tolist() == [0, 0]
     assert infos["final_obs"][1]["self"][progress] == 255
     assert infos["_final_obs"].tolist() == [True, True]
     assert infos["final_info"]["moves"].tolist() == [0, 0]

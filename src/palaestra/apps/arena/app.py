@@ -8,6 +8,6 @@ ENV_ID = "palaestra/Arena-v0"
 
 APP = App(
     replays={"arena": "palaestra.apps.arena.replay:open_replay"},
-    recorders={ENV_ID: "palaestra.apps.arena.recorded_batch:record_batch"},
+    recorders={ENV_ID: "palaestra.apps.arena.recording:record_batch"},
     games={ENV_ID: "palaestra.apps.arena.game:open_game"},
 )

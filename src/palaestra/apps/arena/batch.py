@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from palaestra.apps.arena.draw import draw_world
 from palaestra.apps.arena.message import encode_whole
@@ -14,6 +16,14 @@ from palaestra.apps.arena.tables import COUNTERS
 from palaestra.core.errors import UsageError
 from palaestra.envs.vector.batch import WorldEnding
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from palaestra.apps.arena.settings import ArenaSettings
+    from palaestra.apps.arena.state import WorldState
+
 compiled: Callable[[Sequence[ArenaSettings], int, int], WorldBatch] | None
 try:
     from palaestra.apps.arena.native_batch import NativeBatch
@@ -22,18 +32,10 @@ try:
 except ImportError as error:  # built without a C++ compiler
     compiled, why_not_compiled = None, str(error)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from palaestra.apps.arena.settings import ArenaSettings
-    from palaestra.apps.arena.state import WorldState
-    from palaestra.apps.arena.world_batch import Arrays, WorldBatch
 
 logger = logging.getLogger(__name__)
 
+Arrays = np.ndarray | dict[str, np.ndarray]  # [B, …] with B = worlds x agents; world w has rows from w * agents on
 FRAMES_PER_SECOND = 8
 METADATA: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": FRAMES_PER_SECOND}
 
@@ -42,12 +44,12 @@ def make_batch(tasks: Sequence[ArenaSettings], world_count: int, threads: int = 
     """Both implementations play the same worlds, to the last bit; they differ in speed."""
     if compiled is not None:
         return compiled(tasks, world_count, threads)
-    _warn_of_slowness()
+    _warn_about_speed()
     return ReferenceBatch(tasks, world_count, threads)
 
 
 @cache
-def _warn_of_slowness() -> None:
+def _warn_about_speed() -> None:
     logger.warning(
         "Arena's fast core was not built here (%s); the slow reference in Python plays instead.", why_not_compiled
     )
@@ -115,3 +117,41 @@ def _refuse_disagreement(tasks: Sequence[ArenaSettings]) -> None:
                 f"The tasks differ in {name}: {' and '.join(map(str, values))}.",
                 f"All tasks of a curriculum must have the same {', '.join(MUST_AGREE[:-1])} and {MUST_AGREE[-1]}.",
             )
+
+
+class WorldBatch(Protocol):
+    """Worlds w = 0 … world_count - 1 of `agents` each. Every array is C-contiguous and belongs to the caller.
+
+    Made with `(tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1)`; tasks agree in agents, view,
+    observation and tokens, and may differ in everything else. A world is reset before it is stepped.
+    """
+
+    world_count: int
+    agents: int
+
+    def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
+        """Begin a new episode in each of `worlds`, and write what its agents see into their rows of `out`."""
+
+    def step(self, actions: np.ndarray, out: Arrays, rewards: np.ndarray) -> list[int]:
+        """Actions int64 [B]; writes observations and rewards float32 [B]; gives the worlds whose episode was cut.
+
+        A cut world shows its last observation and must be reset before the next step. An action out of range is a
+        ValueError that names row and action; a world that was never reset, or is over, is one that names the world.
+        Nothing has moved then.
+        """
+
+    def step_api(self) -> Any:
+        """For engines that step these worlds themselves (native/batch_step_api.h); None if there is none."""
+
+    def counters(self, world: int) -> np.ndarray:
+        """int64 [agents, COUNTERS] of the episode so far"""
+
+    def returns(self, world: int) -> np.ndarray:
+        """float64 [agents]: rewards of the episode so far, after sharing, as added up from what `step` wrote"""
+
+    def world_state(self, world: int) -> WorldState: ...
+
+    def capture(self) -> dict[str, Any]:
+        """Everything that decides how the worlds go on, as numbers, bytes, numpy arrays, lists and dictionaries."""
+
+    def restore(self, state: dict[str, Any]) -> None: ...

@@ -27,30 +27,30 @@ LARGEST_REWARD = float(np.finfo(np.float32).max)
 
 def difference(before: WorldState, after: WorldState, rewards: np.ndarray) -> dict[str, Any]:
     """`rewards` float32 [agents], of the step that led from one to the other"""
-    expected = _passing_time(before)
+    expected = _after_countdowns(before)
     width = before.width
     change = {
         "cells": _pairs(_cells(before, width), _cells(after, width)),
-        "facings": _pairs(_turned(before, after.agents[:, ACTION]), after.agents[:, FACING]),
+        "facings": _pairs(_facings_after(before, after.agents[:, ACTION]), after.agents[:, FACING]),
         "frozen": _pairs(expected.agents[:, FROZEN], after.agents[:, FROZEN]),
         "items": _pairs(before.inventories.ravel(), after.inventories.ravel()),
         "cooldowns": _pairs(expected.stations[:, COOLDOWN], after.stations[:, COOLDOWN]),
         "stocks": _pairs(before.stations[:, STOCK], after.stations[:, STOCK]),
     }
-    said: dict[str, Any] = {name: pairs for name, pairs in change.items() if pairs}
-    said["actions"] = "".join(LETTERS[action + 1] for action in after.agents[:, ACTION].tolist())
+    described: dict[str, Any] = {name: pairs for name, pairs in change.items() if pairs}
+    described["actions"] = "".join(LETTERS[action + 1] for action in after.agents[:, ACTION].tolist())
     paid = np.flatnonzero(rewards).tolist()
     if paid:
-        said["rewards"] = [part for index in paid for part in (index, _short(rewards[index]))]
-    return said
+        described["rewards"] = [part for index in paid for part in (index, _short(rewards[index]))]
+    return described
 
 
 def follow(before: WorldState, change: dict[str, Any], source: str) -> WorldState:
     """The state after a change; whatever does not fit is refused by name."""
-    after = _passing_time(before)
+    after = _after_countdowns(before)
     agents, stations, inventories = after.agents, after.stations, after.inventories
     agents[:, ACTION] = _read_actions(change.get("actions", ""), len(agents), source)
-    agents[:, FACING] = _turned(before, agents[:, ACTION])
+    agents[:, FACING] = _facings_after(before, agents[:, ACTION])
     indices, cells = _read_pairs(change, "cells", len(agents), source)
     agents[indices, Y], agents[indices, X] = cells // before.width, cells % before.width
     for name, table, column in (
@@ -81,7 +81,7 @@ def rewards_of(change: dict[str, Any], agent_count: int, source: str) -> np.ndar
     return rewards
 
 
-def _passing_time(before: WorldState) -> WorldState:
+def _after_countdowns(before: WorldState) -> WorldState:
     """One step later, if nobody did anything; new tables, to be written to"""
     agents, stations = before.agents.copy(), before.stations.copy()
     agents[:, FROZEN] = np.maximum(agents[:, FROZEN] - 1, 0)
@@ -90,11 +90,11 @@ def _passing_time(before: WorldState) -> WorldState:
     return replace(before, step=before.step + 1, agents=agents, stations=stations, inventories=inventories)
 
 
-def _turned(before: WorldState, actions: Integers) -> Integers:
+def _facings_after(before: WorldState, actions: Integers) -> Integers:
     """Who walks faces there, unless it was frozen."""
     walks = (actions >= 1) & (actions <= 4) & (before.agents[:, FROZEN] == 0)
-    turned: Integers = np.where(walks, actions - 1, before.agents[:, FACING]).astype(np.int32)
-    return turned
+    facings: Integers = np.where(walks, actions - 1, before.agents[:, FACING]).astype(np.int32)
+    return facings
 
 
 def _cells(state: WorldState, width: int) -> Integers:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.apps.arena.ground import ground_picture
+from palaestra.apps.arena import palette
 from palaestra.apps.arena.sprites import CLOCK_MARKS, agent_sprite, station_sprite
 from palaestra.apps.arena.tables import COOLING, EXHAUSTED, ITEMS, READY
 
 if TYPE_CHECKING:
     from palaestra.apps.arena.canvas import Sprite
-    from palaestra.apps.arena.ground import Picture
-    from palaestra.apps.arena.state import WorldState
+    from palaestra.apps.arena.state import Bytes, WorldState
+
+    Plane = np.ndarray[Any, np.dtype[Any]]  # [height, width] in pixels
+    Image = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
 
 CELL = 16  # pixels, when no size is asked for
 SMALLEST_CELL, LARGEST_CELL = 4, 96
 PRECIOUS = ("heart", "battery", "ore")  # an agent shows the first of these that it carries
 
 
-def draw_world(state: WorldState, size: int | None = None) -> Picture:
+def draw_world(state: WorldState, size: int | None = None) -> Image:
     """[height, width, 3]; the longer side has at most `size` pixels, a whole number for each cell."""
     cell = cell_size(state, size)
-    pixels = ground_picture(state.walls, cell).copy()
+    pixels = ground_image(state.walls, cell).copy()
     for y, x, kind, cooldown, stock in state.stations.tolist():
         look = station_state(cooldown, stock)
         clock = min(cooldown, CLOCK_MARKS) if look == COOLING else 0
@@ -50,7 +54,100 @@ def station_state(cooldown: int, stock: int) -> int:
     return COOLING if cooldown > 0 else READY
 
 
-def _lay(pixels: Picture, y: int, x: int, sprite: Sprite) -> None:
+def _lay(pixels: Image, y: int, x: int, sprite: Sprite) -> None:
     cell = len(sprite.keep)
     place = pixels[y * cell : (y + 1) * cell, x * cell : (x + 1) * cell]
     np.add(place * sprite.keep, sprite.color, out=place, casting="unsafe")
+
+
+FINE_CELL = 10  # pixels; from here on there is room for grain
+MAX_KEPT = 64 << 20  # bytes; some 130 maps of 25 x 25 at 16 pixels, as many as a mosaic may show
+
+
+_drawn: OrderedDict[tuple[bytes, int, int], Image] = OrderedDict()  # those used last stand at the end
+
+
+def ground_image(walls: Bytes, cell: int) -> Image:
+    """[height * cell, width * cell, 3], not to be written to"""
+    key = (walls.tobytes(), walls.shape[1], cell)
+    image = _drawn.pop(key, None)
+    if image is None:
+        image = _draw(walls != 0, cell)
+        room = MAX_KEPT - image.nbytes
+        while _drawn and sum(kept.nbytes for kept in _drawn.values()) > room:
+            _drawn.popitem(last=False)
+    _drawn[key] = image
+    return image
+
+
+def _draw(is_wall: Plane, cell: int) -> Image:
+    pixels = _floor(*is_wall.shape, cell).copy()
+    solid = _enlarge(is_wall, cell)
+    _cast_shadows(pixels, solid, cell)
+    _draw_walls(pixels, is_wall, solid, cell)
+    image: Image = np.clip(pixels + 0.5, 0, 255).astype(np.uint8)
+    image.flags.writeable = False
+    return image
+
+
+@lru_cache(maxsize=2)
+def _floor(height: int, width: int, cell: int) -> Plane:
+    """Sand: a faint chequer that helps to count cells, and pebbles where there is room for them."""
+    rng = np.random.default_rng(7)  # the same pebbles everywhere, so that a film does not flicker
+    chequer = (np.add.outer(np.arange(height), np.arange(width)) % 2).astype(bool)
+    colors = np.where(chequer[..., None], palette.SAND_SHADE, palette.SAND) + rng.normal(0, 1.6, (height, width, 1))
+    pixels = _enlarge(colors.astype(np.float32), cell)
+    if cell < FINE_CELL:
+        return pixels
+    side = max(1, cell // 14)
+    for color in (palette.PEBBLE, palette.SAND_LIGHT):  # few and flat: grain in every pixel would bloat every video
+        count = height * width // 2
+        y, x = rng.integers(0, height * cell - side, count), rng.integers(0, width * cell - side, count)
+        for down in range(side):
+            for right in range(side):
+                pixels[y + down, x + right] = color
+    return pixels
+
+
+def _cast_shadows(pixels: Plane, solid: Plane, cell: int) -> None:
+    """Light comes from the north-west; what a wall keeps it from is darker, most of all near the wall."""
+    darkness = np.zeros((*solid.shape, 1), np.float32)
+    for part, strength in ((0.34, 0.16), (0.2, 0.12)):
+        reach = max(1, round(cell * part))
+        shadow = np.zeros_like(solid)
+        shadow[reach:] |= solid[:-reach]
+        shadow[:, reach:] |= solid[:, :-reach]
+        shadow[reach:, reach:] |= solid[:-reach, :-reach]
+        darkness[shadow] += strength
+    pixels += (np.array(palette.SHADOW, np.float32) - pixels) * darkness
+
+
+def _draw_walls(pixels: Plane, is_wall: Plane, solid: Plane, cell: int) -> None:
+    """A light top, and a dark front where the cell to the south is open."""
+    pixels[solid] = palette.WALL_TOP
+    front = max(1, round(cell * 0.36))
+    edge = max(1, round(cell * 0.08))
+    open_south = _enlarge(is_wall & ~_neighbour(is_wall, 1, 0), cell)
+    open_north = _enlarge(is_wall & ~_neighbour(is_wall, -1, 0), cell)
+    open_west = _enlarge(is_wall & ~_neighbour(is_wall, 0, -1), cell)
+    open_east = _enlarge(is_wall & ~_neighbour(is_wall, 0, 1), cell)
+    row = np.arange(pixels.shape[0])[:, None] % cell
+    column = np.arange(pixels.shape[1])[None, :] % cell
+    pixels[open_north & (row < edge)] = palette.WALL_EDGE
+    pixels[open_west & (column < edge)] = palette.WALL_EDGE
+    pixels[open_east & (column >= cell - edge)] = palette.mix(palette.WALL_TOP, palette.WALL_FRONT, 0.5)
+    pixels[open_south & (row >= cell - front)] = palette.WALL_FRONT
+    pixels[open_south & (row == cell - front)] = palette.mix(palette.WALL_TOP, palette.WALL_EDGE, 0.6)
+    if cell >= FINE_CELL:
+        pixels[open_south & (row >= cell - edge)] = palette.WALL_FOOT
+
+
+def _neighbour(is_wall: Plane, down: int, right: int) -> Plane:
+    """[height, width]: is the cell so far away a wall? Beyond the map everything is."""
+    height, width = is_wall.shape
+    padded = np.pad(is_wall, 1, constant_values=True)
+    return padded[1 + down : 1 + down + height, 1 + right : 1 + right + width]
+
+
+def _enlarge(plane: Plane, cell: int) -> Plane:
+    return plane.repeat(cell, 0).repeat(cell, 1)

@@ -37,7 +37,7 @@ class ArenaEnv(gymnasium.Env[Any, Any]):
         self.action_space = action_space()
         self.feature_specs = feature_specs(self.settings)
         self._batch = ArenaBatch([self.settings], 1)
-        self._seen = empty_rows(self.settings, self.settings.agents)
+        self._observations = empty_rows(self.settings, self.settings.agents)
         self._actions = np.full(self.settings.agents, REST, np.int64)
         self._rewards = np.zeros(self.settings.agents, np.float32)
 
@@ -52,14 +52,14 @@ class ArenaEnv(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         drawn = int(self.np_random.integers(SEEDS)) if seed is None else seed
-        self._batch.reset([0], [drawn], [0], self._seen)
-        return row_of(self._seen, 0), {}
+        self._batch.reset([0], [drawn], [0], self._observations)
+        return row_of(self._observations, 0), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._actions[0] = action
-        endings = self._batch.step(self._actions, self._seen, self._rewards)
+        endings = self._batch.step(self._actions, self._observations, self._rewards)
         info = {name: float(values[0]) for ending in endings for name, values in ending.extras.items()}
-        return row_of(self._seen, 0), float(self._rewards[0]), False, bool(endings), info
+        return row_of(self._observations, 0), float(self._rewards[0]), False, bool(endings), info
 
     def render(self) -> Any:
         return render_state(self._batch.world_state(0), self.render_mode)

@@ -16,8 +16,8 @@ from palaestra.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from palaestra.apps.arena.batch import Arrays
     from palaestra.apps.arena.settings import ArenaSettings
-    from palaestra.apps.arena.world_batch import Arrays
     from palaestra.core.app import OtherPlayers, PlayerFactory
 
 ARROWS = {"up": NORTH, "right": EAST, "down": SOUTH, "left": WEST}
@@ -25,7 +25,7 @@ LETTERS = {"w": NORTH, "d": EAST, "s": SOUTH, "a": WEST}
 KEYS = {**ARROWS, **LETTERS, "space": ATTACK, ".": REST}
 
 
-def open_game(kwargs: dict[str, Any], agent: int, seed: int, hire: PlayerFactory | None = None) -> ArenaGame:
+def open_game(kwargs: dict[str, Any], agent: int, seed: int, make_others: PlayerFactory | None = None) -> ArenaGame:
     """Starts a game; see `palaestra.apps.arena.app`."""
     settings = read_settings(kwargs)
     if agent >= settings.agents:
@@ -33,18 +33,19 @@ def open_game(kwargs: dict[str, Any], agent: int, seed: int, hire: PlayerFactory
             f"There is no agent {agent}: this arena has {settings.agents}, counted from 0.",
             "Take another with --agent, or more of them with env.kwargs.agents=N.",
         )
-    others = (
-        chance(settings.agents, seed) if hire is None else hire(interface_of_agent(settings), settings.agents, seed)
-    )
+    if make_others is None:
+        others = random_players(settings.agents, seed)
+    else:
+        others = make_others(interface_of_agent(settings), settings.agents, seed)
     return ArenaGame(settings, agent, seed, others)
 
 
-def chance(agents: int, seed: int) -> OtherPlayers:
-    dice = np.random.default_rng(seed)
+def random_players(agents: int, seed: int) -> OtherPlayers:
+    rng = np.random.default_rng(seed)
 
-    def act(seen: Arrays) -> np.ndarray:
-        del seen
-        return dice.integers(len(ACTIONS), size=agents, dtype=np.int64)
+    def act(observations: Arrays) -> np.ndarray:
+        del observations
+        return rng.integers(len(ACTIONS), size=agents, dtype=np.int64)
 
     return act
 
@@ -56,9 +57,9 @@ class ArenaGame:
         self._agent = agent
         self._others = others
         self._worlds = make_batch([settings], 1)
-        self._seen = empty_rows(settings, settings.agents)
+        self._observations = empty_rows(settings, settings.agents)
         self._rewards = np.zeros(settings.agents, np.float32)
-        self._worlds.reset([0], [seed], [0], self._seen)
+        self._worlds.reset([0], [seed], [0], self._observations)
         self._state = self._worlds.world_state(0)
         self.is_over = False
 
@@ -68,9 +69,9 @@ class ArenaGame:
 
     def play(self, action: int) -> None:
         """Whoever is frozen goes on being frozen: the keys are read and do nothing."""
-        actions = self._others(self._seen)
+        actions = self._others(self._observations)
         actions[self._agent] = action
-        self.is_over = bool(self._worlds.step(actions, self._seen, self._rewards))
+        self.is_over = bool(self._worlds.step(actions, self._observations, self._rewards))
         self._state = self._worlds.world_state(0)
 
     def text(self, *, color: bool, columns: int, lines: int) -> str:

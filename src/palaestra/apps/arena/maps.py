@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from palaestra.apps.arena.tables import STEPS
+from palaestra.envs.vector.batch import SeedStream
 
 if TYPE_CHECKING:
-    from palaestra.apps.arena.random import Dice
     from palaestra.apps.arena.settings import ArenaSettings
     from palaestra.apps.arena.state import Bytes
 
@@ -27,19 +27,19 @@ class Map:
     floor: tuple[Cell, ...]  # every free cell, row by row
 
 
-def draw_map(settings: ArenaSettings, dice: Dice) -> Map:
+def draw_map(settings: ArenaSettings, rng: WorldRng) -> Map:
     """The first attempt that has room for everybody; later ones have fewer walls, and then other luck."""
     for attempt in count():
         walls = _outer_ring(settings)
         if settings.room > 0 and attempt == 0:
-            _build_rooms(walls, settings.room, dice)
+            _build_rooms(walls, settings.room, rng)
         for _ in range(settings.walls >> attempt):
-            _build_piece(walls, dice)
+            _build_piece(walls, rng)
         floor = _largest_area(walls)
         if len(floor) < settings.agents + 4 * settings.station_count:
             continue
         _fill_all_but(walls, floor)
-        stations = _place_stations(settings, floor, dice)
+        stations = _place_stations(settings, floor, rng)
         if stations is not None:
             return Map(walls, tuple(stations), tuple(floor))
     raise AssertionError("unreachable: attempts do not end")
@@ -52,7 +52,7 @@ def _outer_ring(settings: ArenaSettings) -> Bytes:
     return walls
 
 
-def _build_rooms(walls: Bytes, room: int, dice: Dice) -> None:
+def _build_rooms(walls: Bytes, room: int, rng: WorldRng) -> None:
     height, width = walls.shape
     pitch = room + 1
     walls[:, pitch : width - 1 : pitch] = 1
@@ -62,17 +62,17 @@ def _build_rooms(walls: Bytes, room: int, dice: Dice) -> None:
             rows = min(room, height - 1 - top)
             columns = min(room, width - 1 - left)
             if left + pitch < width - 1:  # there is a room to the east
-                walls[top + dice.below(rows), left + room] = 0
+                walls[top + rng.below(rows), left + room] = 0
             if top + pitch < height - 1:  # there is a room to the south
-                walls[top + room, left + dice.below(columns)] = 0
+                walls[top + room, left + rng.below(columns)] = 0
 
 
-def _build_piece(walls: Bytes, dice: Dice) -> None:
+def _build_piece(walls: Bytes, rng: WorldRng) -> None:
     height, width = walls.shape
-    y = 1 + dice.below(height - 2)
-    x = 1 + dice.below(width - 2)
-    down = dice.below(2) == 1
-    length = 2 + dice.below(4)
+    y = 1 + rng.below(height - 2)
+    x = 1 + rng.below(width - 2)
+    down = rng.below(2) == 1
+    length = 2 + rng.below(4)
     for _ in range(length):
         if y == height - 1 or x == width - 1:
             return
@@ -116,13 +116,13 @@ def _fill_all_but(walls: Bytes, floor: list[Cell]) -> None:
         walls[cell] = 0
 
 
-def _place_stations(settings: ArenaSettings, floor: list[Cell], dice: Dice) -> list[tuple[int, int, int]] | None:
+def _place_stations(settings: ArenaSettings, floor: list[Cell], rng: WorldRng) -> list[tuple[int, int, int]] | None:
     """Takes each station's cell out of `floor`; None when a station found no place."""
     free = set(floor)
     stations: dict[Cell, int] = {}
     for kind, station in enumerate(settings.stations):
         for _ in range(station.count):
-            entry = dice.below(len(floor))
+            entry = rng.below(len(floor))
             candidates = floor[entry:] + floor[:entry]
             cell = next((cell for cell in candidates if _can_be_built_on(cell, free, stations)), None)
             if cell is None:
@@ -134,10 +134,10 @@ def _place_stations(settings: ArenaSettings, floor: list[Cell], dice: Dice) -> l
 
 
 def _can_be_built_on(cell: Cell, free: set[Cell], stations: dict[Cell, int]) -> bool:
-    return _closes_no_way(cell, free) and _buries_no_station(cell, free, stations)
+    return _keeps_paths_open(cell, free) and _keeps_stations_reachable(cell, free, stations)
 
 
-def _closes_no_way(cell: Cell, free: set[Cell]) -> bool:
+def _keeps_paths_open(cell: Cell, free: set[Cell]) -> bool:
     """Whether the free ones of its direct neighbours stay connected around it. There must be one at least."""
     y, x = cell
     ring = [(y + dy, x + dx) in free for dy, dx in AROUND]
@@ -154,10 +154,16 @@ def _closes_no_way(cell: Cell, free: set[Cell]) -> bool:
     return sum(any(place % 2 == 0 for place in run) for run in runs) == 1
 
 
-def _buries_no_station(cell: Cell, free: set[Cell], stations: dict[Cell, int]) -> bool:
+def _keeps_stations_reachable(cell: Cell, free: set[Cell], stations: dict[Cell, int]) -> bool:
     return all(_direct_neighbours(near) & free != {cell} for near in _direct_neighbours(cell) if near in stations)
 
 
 def _direct_neighbours(cell: Cell) -> set[Cell]:
     y, x = cell
     return {(y + dy, x + dx) for dy, dx in STEPS}
+
+
+class WorldRng(SeedStream):
+    def below(self, count: int) -> int:
+        """0 to count - 1; count up to 2^31, where the unevenness is below one in two thousand million"""
+        return ((self.next() >> 32) * count) >> 32

@@ -15,12 +15,12 @@ from palaestra.envs.vector.batch import MASK
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from palaestra.apps.arena.batch import Arrays
     from palaestra.apps.arena.settings import ArenaSettings
-    from palaestra.apps.arena.world_batch import Arrays
 
 FORMS = get_args(ObservationForm)  # their places are the core's numbers
 NANOSECONDS = {"bytes": 30, "tokens": 150, "box": 500}  # about what a row costs
-WORTH_A_THREAD = 100_000  # nanoseconds of work; to wake a thread and wait for it was seen to cost about as much
+MIN_THREAD_WORK = 100_000  # nanoseconds of work; to wake a thread and wait for it was seen to cost about as much
 UNCAPPED = -1
 SAME_NAME = (
     *("agents", "teams", "team_share", "width", "height", "room", "walls", "limit", "combat", "reach", "freeze"),
@@ -28,6 +28,8 @@ SAME_NAME = (
 )  # fields of the settings that the core takes as they are
 
 Tables = dict[str, np.ndarray]
+
+RNG_KEYS = ("rng", "dice")  # of a captured world; the latter up to version 0.1
 
 
 class NativeBatch:
@@ -66,7 +68,7 @@ class NativeBatch:
         return tables["returns"]
 
     def world_state(self, world: int) -> WorldState:
-        tables = self._seen_tables(world)
+        tables = self._state_tables(world)
         task, step, _ = self._core.read(world, tables)
         return WorldState(step=step, max_steps=self._max_steps[task], **tables)
 
@@ -80,13 +82,13 @@ class NativeBatch:
                 tasks.append(0)
                 worlds.append({})
                 continue
-            tables = self._seen_tables(number) | {
+            tables = self._state_tables(number) | {
                 "accounts": np.empty((self.agents, len(ITEMS)), np.int64),
                 "counters": np.empty((self.agents, len(COUNTERS)), np.int64),
             }
-            task, step, dice = self._core.read(number, tables | {"returns": returns[number]})
+            task, step, rng = self._core.read(number, tables | {"returns": returns[number]})
             tasks.append(task)
-            worlds.append({"dice": dice, "step": step, **tables})
+            worlds.append({"rng": rng, "step": step, **tables})
         return {"tasks": tasks, "returns": returns, "worlds": worlds}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -103,7 +105,7 @@ class NativeBatch:
         """RuntimeError at the first thing that must never be: a shared cell, an item from nowhere."""
         self._core.check()
 
-    def _seen_tables(self, world: int) -> Tables:
+    def _state_tables(self, world: int) -> Tables:
         height, width, stations = self._core.shapes(world)
         return {
             "walls": np.empty((height, width), np.uint8),
@@ -116,7 +118,7 @@ class NativeBatch:
 def _useful_threads(tasks: Sequence[ArenaSettings], world_count: int) -> int:
     """Results do not depend on threads, so no more are taken than bring time."""
     work = sum(world_count * task.agents * NANOSECONDS[task.observation] for task in tasks[:1])
-    return max(1, work // WORTH_A_THREAD)
+    return max(1, work // MIN_THREAD_WORK)
 
 
 def _parts(out: Arrays) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -127,8 +129,13 @@ def _parts(out: Arrays) -> tuple[np.ndarray | None, np.ndarray | None]:
 def _saved(task: int, returns: np.ndarray, world: dict[str, Any]) -> tuple[int, int, int, Tables] | None:
     if not world:
         return None
-    tables = {name: np.ascontiguousarray(part) for name, part in world.items() if name not in {"dice", "step"}}
-    return int(task), int(world["step"]), int(world["dice"]), tables | {"returns": np.ascontiguousarray(returns)}
+    tables = {name: np.ascontiguousarray(part) for name, part in world.items() if name not in {*RNG_KEYS, "step"}}
+    return (
+        int(task),
+        int(world["step"]),
+        int(world["rng"] if "rng" in world else world["dice"]),
+        tables | {"returns": np.ascontiguousarray(returns)},
+    )
 
 
 def _core_task(settings: ArenaSettings) -> native_core.Task:

@@ -62,7 +62,7 @@ def scene_of(state: WorldState, settings: ArenaSettings, team: int) -> Scene:
 def bytes_view(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None = None) -> dict[str, Bytes]:
     """`cells` [view, view] and `self` [9]"""
     cells = np.full((settings.view, settings.view), UNSEEN, np.uint8)
-    for place, features in _seen_cells(state, settings, agent, scene).items():
+    for place, features in _visible_cells(state, settings, agent, scene).items():
         cells[place] = _code(features)
     knowledge = _self_features(state, agent)
     return {"cells": cells, "self": np.array([knowledge.get(name, 0) for name in SELF], np.uint8)}
@@ -77,7 +77,7 @@ def tokens_view(
     def distance(place: Cell) -> int:
         return (place[0] - middle) ** 2 + (place[1] - middle) ** 2
 
-    cells = {place: features for place, features in _seen_cells(state, settings, agent, scene).items() if features}
+    cells = {place: features for place, features in _visible_cells(state, settings, agent, scene).items() if features}
     nearest_first = sorted(cells, key=lambda place: (distance(place), place))
     groups = [((middle, middle), _self_features(state, agent)), *((place, cells[place]) for place in nearest_first)]
     tokens = [
@@ -93,7 +93,7 @@ def tokens_view(
 def box_view(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None = None) -> Bytes:
     """[features, view, view]"""
     box = np.zeros((len(FEATURES), settings.view, settings.view), np.uint8)
-    for (row, column), features in _seen_cells(state, settings, agent, scene).items():
+    for (row, column), features in _visible_cells(state, settings, agent, scene).items():
         for name, value in features.items():
             box[FEATURE_ID[name], row, column] = value
     for name, value in _self_features(state, agent).items():
@@ -101,7 +101,7 @@ def box_view(state: WorldState, settings: ArenaSettings, agent: int, scene: Scen
     return box
 
 
-def _seen_cells(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None) -> Scene:
+def _visible_cells(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None) -> Scene:
     """By row and column of the view; cells not seen are missing, floor has no features."""
     y, x, _, _, team, _ = state.agents[agent].tolist()
     scene = scene_of(state, settings, team) if scene is None else scene

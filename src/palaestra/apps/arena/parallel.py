@@ -38,7 +38,7 @@ class ArenaParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # Pet
         self.observation_spaces = {name: observation_space(self.settings) for name in self.possible_agents}
         self.action_spaces = {name: action_space() for name in self.possible_agents}
         self._worlds = ArenaBatch([self.settings], 1)
-        self._seen = empty_rows(self.settings, self.settings.agents)
+        self._rows = empty_rows(self.settings, self.settings.agents)
         self._rewards = np.zeros(self.settings.agents, np.float32)
         self._generator = np.random.default_rng()
 
@@ -53,7 +53,7 @@ class ArenaParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # Pet
         if seed is not None:
             self._generator = np.random.default_rng(seed)
         drawn = int(self._generator.integers(SEEDS)) if seed is None else seed
-        self._worlds.reset([0], [drawn], [0], self._seen)
+        self._worlds.reset([0], [drawn], [0], self._rows)
         self.agents = list(self.possible_agents)
         return self._observations(), {name: {} for name in self.agents}
 
@@ -61,7 +61,7 @@ class ArenaParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # Pet
         if not self.agents:  # time was up before
             return {}, {}, {}, {}, {}
         taken = np.array([actions[name] for name in self.possible_agents], np.int64)
-        endings = self._worlds.step(taken, self._seen, self._rewards)
+        endings = self._worlds.step(taken, self._rows, self._rewards)
         names = self.agents
         infos: Named = {name: {} for name in names}
         for ending in endings:
@@ -73,7 +73,7 @@ class ArenaParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # Pet
         return self._observations(), rewards, dict.fromkeys(names, False), truncations, infos
 
     def _observations(self) -> Named:
-        return {name: row_of(self._seen, index) for index, name in enumerate(self.possible_agents)}
+        return {name: row_of(self._rows, index) for index, name in enumerate(self.possible_agents)}
 
     def render(self) -> Any:
         return render_state(self._worlds.world_state(0), self.render_mode)

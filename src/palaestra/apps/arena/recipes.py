@@ -13,10 +13,10 @@ from palaestra.config.schedule import constant, linear
 from palaestra.config.train import TrainConfig
 
 ENV_ID = "palaestra/Arena-v0"
-SEEN: dict[str, Any] = {"observation": "bytes", "view": 11}
+OBSERVATION: dict[str, Any] = {"observation": "bytes", "view": 11}
 
-CROWD: dict[str, Any] = {
-    **SEEN,
+BASE: dict[str, Any] = {
+    **OBSERVATION,
     "agents": 24,
     "width": 25,
     "height": 25,
@@ -36,7 +36,7 @@ SHAPED: dict[str, Any] = {
     "reward_caps": {"ore": 4, "battery": 4},
 }
 
-CROWDED: dict[str, Any] = {"width": 17, "height": 17, "walls": 6}
+SMALL_WALLED: dict[str, Any] = {"width": 17, "height": 17, "walls": 6}
 ROOMS: dict[str, Any] = {"width": 33, "height": 33, "room": 7, "walls": 0}
 
 
@@ -52,7 +52,7 @@ def _suite(episodes: int, **elsewhere: dict[str, Any]) -> EvaluationConfig:
     return EvaluationConfig(episodes=episodes, deterministic=False, simulations={"plain": plain, **unseen})
 
 
-CROWD_SUITE = _suite(5, crowded=CROWDED, rooms=ROOMS)  # an episode is one of 24 agents
+BASE_SUITE = _suite(5, crowded=SMALL_WALLED, rooms=ROOMS)  # an episode is one of 24 agents
 
 
 def _learning(env_count: int, horizon: int = 32) -> PpoConfig:
@@ -97,7 +97,7 @@ def _recipe(
 tiny = _recipe(
     "arena: two agents on a small map, ore to battery to heart; seconds",
     {
-        **SEEN,
+        **OBSERVATION,
         "agents": 2,
         "width": 9,
         "height": 9,
@@ -115,7 +115,7 @@ tiny = _recipe(
 navigation = _recipe(
     "arena: find the altars behind the doors and remember which were visited",
     {
-        **SEEN,
+        **OBSERVATION,
         "agents": 4,
         "width": 33,
         "height": 33,
@@ -136,24 +136,24 @@ navigation = _recipe(
 
 basic = _recipe(
     "arena: 24 agents, ore to battery to heart, rewarded for hearts alone",
-    CROWD,
+    BASE,
     env_count=384,
     total_steps=50_000_000,
-    evaluation=CROWD_SUITE,
+    evaluation=BASE_SUITE,
 )
 
 basic_easy_shaped = _recipe(
     "arena: the same with one battery a heart, quick stations and rewards on the way; start here",
-    {**CROWD, **EASY, **SHAPED},
+    {**BASE, **EASY, **SHAPED},
     env_count=384,
     total_steps=2_000_000,
-    evaluation=CROWD_SUITE,
+    evaluation=BASE_SUITE,
 )
 
 combat = _recipe(
     "arena: two teams with charges to freeze and rob each other, and armour against it",
     {
-        **CROWD,
+        **BASE,
         **SHAPED,
         "teams": 2,
         "combat": True,
@@ -162,12 +162,12 @@ combat = _recipe(
     },
     env_count=384,
     total_steps=50_000_000,
-    evaluation=CROWD_SUITE,
+    evaluation=BASE_SUITE,
 )
 
 curriculum = _recipe(
     "arena: from the easy shaped world to the plain one, by what is being learned",
-    CROWD,
+    BASE,
     env_count=384,
     total_steps=50_000_000,
     evaluation=_suite(
@@ -180,7 +180,7 @@ curriculum = _recipe(
             "easy": TaskConfig(kwargs=EASY),
             "shaped": TaskConfig(kwargs=SHAPED),
             "plain": TaskConfig(),
-            "crowded": TaskConfig(kwargs=CROWDED),
+            "crowded": TaskConfig(kwargs=SMALL_WALLED),
             "rooms": TaskConfig(kwargs=ROOMS),
         },
     ),

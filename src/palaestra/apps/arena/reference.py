@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.apps.arena.maps import draw_map
-from palaestra.apps.arena.random import Dice
+from palaestra.apps.arena.maps import WorldRng, draw_map
 from palaestra.apps.arena.state import ENDLESS, WorldState
 from palaestra.apps.arena.tables import ATTACK, COUNTERS, INGREDIENT, ITEMS, PRODUCT, REST, STATIONS, STEPS
 
@@ -41,7 +40,7 @@ class Agent:
     frozen: int  # steps left
     last_action: int  # -1 before the first
     items: dict[str, int]
-    accounts: dict[str, int]  # items that have been rewarded and not been lost again
+    rewarded_items: dict[str, int]  # items that have been rewarded and not been lost again
     counters: dict[str, int]
     reward: float = 0.0  # of this step, before sharing
     was_hit: bool = False  # in this step
@@ -52,20 +51,20 @@ class World:
 
     def __init__(self, settings: ArenaSettings, seed: int) -> None:
         self.settings = settings
-        self.dice = Dice(seed)
+        self.rng = WorldRng(seed)
         self.clock = 0
-        drawn = draw_map(settings, self.dice)
+        drawn = draw_map(settings, self.rng)
         self.walls = drawn.walls
         self.stations = [self._new_station(y, x, STATIONS[kind]) for y, x, kind in drawn.stations]
         self.agents = self._place_agents(list(drawn.floor))
-        self._find_places()
+        self._index_positions()
 
     @classmethod
-    def going_on(cls, settings: ArenaSettings, state: WorldState, dice_state: int) -> World:
+    def from_state(cls, settings: ArenaSettings, state: WorldState, rng_state: int) -> World:
         """From a given instant; accounts and counters begin at 0."""
         world = cls.__new__(cls)
         world.settings = settings
-        world.dice = Dice(dice_state)
+        world.rng = WorldRng(rng_state)
         world.clock = state.step
         world.walls = state.walls.copy()
         world.stations = [Station(y, x, STATIONS[kind], *rest) for y, x, kind, *rest in state.stations.tolist()]
@@ -75,7 +74,7 @@ class World:
                 zip(state.agents.tolist(), state.inventories.tolist(), strict=True)
             )
         ]
-        world._find_places()
+        world._index_positions()
         return world
 
     @property
@@ -105,31 +104,32 @@ class World:
         """int64 [agents, COUNTERS]"""
         return np.array([list(agent.counters.values()) for agent in self.agents], np.int64)
 
-    def accounts(self) -> np.ndarray:
+    def rewarded_items(self) -> np.ndarray:
         """int64 [agents, ITEMS]"""
-        return np.array([list(agent.accounts.values()) for agent in self.agents], np.int64)
+        return np.array([list(agent.rewarded_items.values()) for agent in self.agents], np.int64)
 
     def capture(self) -> dict[str, Any]:
         state = self.state()
         return {
-            "dice": self.dice.state,
+            "rng": self.rng.state,
             "step": self.clock,
             "walls": state.walls,
             "stations": state.stations,
             "agents": state.agents,
             "inventories": state.inventories,
-            "accounts": self.accounts(),
+            "accounts": self.rewarded_items(),
             "counters": self.counters(),
         }
 
     @classmethod
     def restored(cls, settings: ArenaSettings, captured: dict[str, Any]) -> World:
         parts = {name: captured[name] for name in ("step", "walls", "stations", "agents", "inventories")}
-        world = cls.going_on(settings, WorldState(max_steps=settings.max_steps, **parts), captured["dice"])
-        for agent, accounts, counters in zip(
+        rng_state = captured["rng"] if "rng" in captured else captured["dice"]  # the latter up to version 0.1
+        world = cls.from_state(settings, WorldState(max_steps=settings.max_steps, **parts), rng_state)
+        for agent, rewarded_items, counters in zip(
             world.agents, captured["accounts"].tolist(), captured["counters"].tolist(), strict=True
         ):
-            agent.accounts = dict(zip(ITEMS, accounts, strict=True))
+            agent.rewarded_items = dict(zip(ITEMS, rewarded_items, strict=True))
             agent.counters = dict(zip(COUNTERS, counters, strict=True))
         return world
 
@@ -142,11 +142,11 @@ class World:
     def _place_agents(self, floor: list[Cell]) -> list[Agent]:
         agents = []
         for number in range(self.settings.agents):
-            other = number + self.dice.below(len(floor) - number)
+            other = number + self.rng.below(len(floor) - number)
             floor[number], floor[other] = floor[other], floor[number]
             y, x = floor[number]
             items = {item: self.settings.inventory.get(item, 0) for item in ITEMS}
-            agents.append(self._new_agent(number, y, x, self.dice.below(4), 0, -1, items))
+            agents.append(self._new_agent(number, y, x, self.rng.below(4), 0, -1, items))
         return agents
 
     def _new_agent(
@@ -161,11 +161,11 @@ class World:
             frozen,
             last_action,
             items,
-            accounts=dict.fromkeys(ITEMS, 0),
+            rewarded_items=dict.fromkeys(ITEMS, 0),
             counters=dict.fromkeys(COUNTERS, 0),
         )
 
-    def _find_places(self) -> None:
+    def _index_positions(self) -> None:
         self._station_at: dict[Cell, Station] = {(station.y, station.x): station for station in self.stations}
         self._agent_at: dict[Cell, Agent] = {(agent.y, agent.x): agent for agent in self.agents}
 
@@ -174,7 +174,7 @@ class World:
     def _draw_order(self) -> list[int]:
         order = list(range(len(self.agents)))
         for place in range(len(order) - 1, 0, -1):
-            other = self.dice.below(place + 1)
+            other = self.rng.below(place + 1)
             order[place], order[other] = order[other], order[place]
         return order
 
@@ -276,13 +276,13 @@ class World:
 
     def _reward_gain(self, agent: Agent, item: str) -> None:
         cap = self.settings.reward_caps.get(item)
-        if cap is None or agent.accounts[item] < cap:
-            agent.accounts[item] += 1
+        if cap is None or agent.rewarded_items[item] < cap:
+            agent.rewarded_items[item] += 1
             agent.reward += self.settings.rewards.get(item, 0.0)
 
     def _charge_loss(self, agent: Agent, item: str) -> None:
-        if agent.accounts[item] > 0:
-            agent.accounts[item] -= 1
+        if agent.rewarded_items[item] > 0:
+            agent.rewarded_items[item] -= 1
             agent.reward -= self.settings.rewards.get(item, 0.0)
 
     def _share(self) -> np.ndarray:

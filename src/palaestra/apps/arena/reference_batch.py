@@ -13,9 +13,9 @@ from palaestra.apps.arena.tables import ACTIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from palaestra.apps.arena.batch import Arrays
     from palaestra.apps.arena.settings import ArenaSettings
     from palaestra.apps.arena.state import WorldState
-    from palaestra.apps.arena.world_batch import Arrays
 
 MUST_AGREE = ("agents", "view", "observation", "tokens")
 
@@ -42,7 +42,7 @@ class ReferenceBatch:
 
     def step(self, actions: np.ndarray, out: Arrays, rewards: np.ndarray) -> list[int]:
         self._refuse_bad_actions(actions)
-        self._refuse_worlds_not_running()
+        self._require_running()
         over = []
         for number in range(self.world_count):
             world, rows = self._worlds[number], self._rows(number)
@@ -95,21 +95,21 @@ class ReferenceBatch:
         state, settings = world.state(), world.settings
         scenes = [scene_of(state, settings, team) for team in range(settings.teams)]
         for agent in range(self.agents):
-            row, seen = number * self.agents + agent, (state, settings, agent, scenes[agent % settings.teams])
+            row, observations = number * self.agents + agent, (state, settings, agent, scenes[agent % settings.teams])
             if isinstance(out, dict):
-                for name, part in bytes_view(*seen).items():
+                for name, part in bytes_view(*observations).items():
                     out[name][row] = part
             elif settings.observation == "tokens":
-                out[row], dropped = tokens_view(*seen)
+                out[row], dropped = tokens_view(*observations)
                 world.agents[agent].counters["dropped_tokens"] += dropped
             else:
-                out[row] = box_view(*seen)
+                out[row] = box_view(*observations)
 
     def _refuse_bad_actions(self, actions: np.ndarray) -> None:
         for row in np.flatnonzero((actions < 0) | (actions >= len(ACTIONS))):
             raise ValueError(f"action {actions[row]} of row {row} is not one of 0 to {len(ACTIONS) - 1}")
 
-    def _refuse_worlds_not_running(self) -> None:
+    def _require_running(self) -> None:
         for number in range(self.world_count):
             if number not in self._worlds or self._worlds[number].is_over:
                 raise ValueError(f"world {number} is not in an episode: reset it before the next step")

@@ -19,7 +19,7 @@ from palaestra.runs.replays import parse_object, read_replay_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from palaestra.apps.arena.ground import Picture
+    from palaestra.apps.arena.draw import Image
 
 KEYFRAME_INTERVAL = 64  # steps; so many at most are followed to reach any state
 
@@ -92,7 +92,7 @@ class ArenaReplay:
         paid = float(self.rewards_at(step).sum())
         return "  ".join(part for part in (f"reward {paid:+g}" if paid else "", f"held: {held or 'nothing'}") if part)
 
-    def picture_at(self, step: int, size: int | None = None) -> Picture:
+    def image_at(self, step: int, size: int | None = None) -> Image:
         return draw_world(self.state_at(step), size)
 
     def _change(self, number: int) -> dict[str, Any]:

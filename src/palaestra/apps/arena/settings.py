@@ -131,14 +131,14 @@ def read_settings(kwargs: dict[str, Any]) -> ArenaSettings:
     try:
         return ArenaSettings(**kwargs)
     except ValidationError as error:
-        complaints = "; ".join(_complaint(problem) for problem in error.errors())
-        raise UsageError(f"This arena cannot be built: {complaints}.") from error
+        errors = "; ".join(_describe_error(problem) for problem in error.errors())
+        raise UsageError(f"This arena cannot be built: {errors}.") from error
 
 
-def _raise_all(complaints: Iterable[str]) -> None:
-    told = "; ".join(complaints)
-    if told:
-        raise ValueError(told)
+def _raise_all(errors: Iterable[str]) -> None:
+    message = "; ".join(errors)
+    if message:
+        raise ValueError(message)
 
 
 def _near(word: str, known: Iterable[str]) -> str:
@@ -148,7 +148,7 @@ def _near(word: str, known: Iterable[str]) -> str:
     return f" ({guess[0].lower()}{guess[1:]})" if guess else f" (there are {', '.join(names)})"
 
 
-def _complaint(problem: Any) -> str:
+def _describe_error(problem: Any) -> str:
     kind, place, value = problem["type"], problem["loc"], problem["input"]
     name = ".".join(str(part) for part in place)
     if kind == "extra_forbidden":
@@ -158,10 +158,10 @@ def _complaint(problem: Any) -> str:
         message = str(problem["ctx"]["error"])
         return f"{name}: {message}" if name else message
     shown = f"={value!r}" if isinstance(value, SCALARS) else ""
-    return f"{name}{shown} {_wish(problem)}"
+    return f"{name}{shown} {_expected(problem)}"
 
 
-def _wish(problem: Any) -> str:
+def _expected(problem: Any) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
     if kind == "greater_than_equal":
         return f"must be at least {context['ge']:g}"

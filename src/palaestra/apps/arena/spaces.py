@@ -12,8 +12,8 @@ from palaestra.core.spaces import EnvInterface, FeatureSpec
 from palaestra.envs.spaces import space_spec
 
 if TYPE_CHECKING:
+    from palaestra.apps.arena.batch import Arrays
     from palaestra.apps.arena.settings import ArenaSettings
-    from palaestra.apps.arena.world_batch import Arrays
 
 TOKEN_PARTS = 3  # coordinate, feature id, value
 

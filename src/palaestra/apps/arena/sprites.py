@@ -27,7 +27,7 @@ def station_sprite(size: int, kind: int, state: int, clock: int) -> Sprite:
     canvas.paint(plinth, palette.mix(body, palette.INK, 0.6))  # its front, seen below the top
     canvas.paint(canvas.box(0.03, 0.03, 0.97, 0.85, 0.16), body)
     canvas.paint(canvas.box(0.08, 0.03, 0.92, 0.09, 0.03), palette.mix(body, palette.WHITE, 0.3))
-    PICTURES[name](canvas)
+    PAINTERS[name](canvas)
     if state == COOLING:
         canvas.shade(plinth, palette.mix(body, palette.SHADOW, 0.6), 0.6)
     elif state == EXHAUSTED:
@@ -164,7 +164,7 @@ def _paint_charger(canvas: Canvas) -> None:
     canvas.paint(canvas.disc(0.5, 0.46, 0.12), palette.WHITE)
 
 
-PICTURES = {
+PAINTERS = {
     "mine": _paint_mine,
     "generator": _paint_generator,
     "altar": _paint_altar,

@@ -18,7 +18,7 @@ from palaestra.envs.vector.batch import BatchEnvs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from palaestra.apps.arena.world_batch import Arrays
+    from palaestra.apps.arena.batch import Arrays
     from palaestra.envs.vector.in_process import Ending
 
 
@@ -54,7 +54,7 @@ class ArenaVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._worlds = ArenaBatch([self.settings], num_envs // agents, threads)
         self._envs = BatchEnvs(self._worlds)
-        self._seen = empty_rows(self.settings, num_envs)
+        self._observations = empty_rows(self.settings, num_envs)
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
@@ -69,17 +69,17 @@ class ArenaVectorEnv(VectorEnv[Any, Any, Any]):
                 seeds = list(range(seed, seed + self.num_envs))
             case _:
                 seeds = list(seed)
-        self._envs.reset(seeds, self._seen)
-        return _copied(self._seen), {}
+        self._envs.reset(seeds, self._observations)
+        return _copied(self._observations), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        rewards, endings = self._envs.step(np.asarray(actions, np.int64), self._seen)
+        rewards, endings = self._envs.step(np.asarray(actions, np.int64), self._observations)
         cut = np.zeros(self.num_envs, bool)
         cut[[ending.env_index for ending in endings]] = True
-        infos = self._last_words(endings, cut) if endings else {}
-        return _copied(self._seen), np.array(rewards, np.float64), np.zeros(self.num_envs, bool), cut, infos
+        infos = self._final_infos(endings, cut) if endings else {}
+        return _copied(self._observations), np.array(rewards, np.float64), np.zeros(self.num_envs, bool), cut, infos
 
-    def _last_words(self, endings: list[Ending], cut: np.ndarray) -> dict[str, Any]:
+    def _final_infos(self, endings: list[Ending], cut: np.ndarray) -> dict[str, Any]:
         """As Gymnasium's own vector environments say it in their same-step mode."""
         final = np.full(self.num_envs, None, dtype=object)
         figures = {name: np.zeros(self.num_envs) for name in endings[0].episode.extras}
