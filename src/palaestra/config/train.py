@@ -49,9 +49,7 @@ class TrainConfig(Frozen):
     initial_weights: str | None = Field(
         default=None, description="checkpoint to take the first weights from: RUN:best, RUN:10 or a path; null: fresh"
     )
-    algorithm: Literal["ppo"] = Field(
-        default="ppo", description="the learning algorithm; its settings are below its name"
-    )
+    algorithm: Literal["ppo"] = Field(default="ppo", description="the learning algorithm; its settings are ppo.*")
     ppo: PpoConfig = Field(default=PpoConfig(), description="settings of algorithm=ppo")
     checkpoints: CheckpointConfig = Field(default=CheckpointConfig(), description="what is saved, and how often")
     evaluation: EvaluationConfig = Field(default=EvaluationConfig(), description="how checkpoints are judged")
