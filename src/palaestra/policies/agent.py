@@ -1,4 +1,4 @@
-"""A network together with the statistics that belong to it: what is trained, saved, loaded and judged."""
+"""A network together with the statistics that belong to it: what is trained, saved, loaded and evaluated."""
 
 from __future__ import annotations
 

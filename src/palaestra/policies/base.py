@@ -24,7 +24,7 @@ class Intent(NamedTuple):
 
     distribution: Distribution  # over actions, [T, B]
     memory: Memory
-    value: Tensor | None  # [T, B]; None: cheaper to judge a whole rollout at once, afterwards
+    value: Tensor | None  # [T, B]; None: computed for the whole rollout at once, afterwards
 
 
 class Policy(nn.Module):

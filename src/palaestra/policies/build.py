@@ -1,4 +1,4 @@
-"""The one door through which every policy is made."""
+"""Builds every policy, from its configuration and the spaces of its environment."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def find_policy(config: PolicyConfig) -> Graph | Any:
 
 
 def is_graph(config: PolicyConfig) -> bool:
-    """Whether it is put together of our own components, rather than by a class of somebody's."""
+    """Whether it is a graph of components rather than a third-party class."""
     return config.module is None and isinstance(find_policy(config), Graph)
 
 

@@ -76,7 +76,7 @@ class MultiCategorical:
 
 
 class DiagonalGaussian:
-    """Independent normals; actions are float [T, B, size], clipped to their bounds by the environment's door."""
+    """Independent normals; actions are float [T, B, size], clipped to their bounds before `env.step`."""
 
     def __init__(self, mean: Tensor, log_std: Tensor) -> None:
         self.mean = mean  # [T, B, size]

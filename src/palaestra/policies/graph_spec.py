@@ -161,7 +161,7 @@ def _read_settings(
 
 
 def _check_wiring(nodes: list[NodeSpec], all_names: set[str], problems: Problems) -> None:
-    """Unknown sources, cycles, missing outputs, and nodes that nobody listens to."""
+    """Unknown sources, cycles, missing outputs, and nodes without consumers."""
     known = {*all_names, OBSERVATION}
     for node in nodes:
         for source in node.sources:

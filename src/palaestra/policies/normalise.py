@@ -134,7 +134,7 @@ class ReturnScaler(nn.Module):
     def scale(
         self, rewards: Tensor, ended: Tensor, running: Tensor, gamma: float, stack: Stack = own_only
     ) -> tuple[Tensor, Tensor]:
-        """Scaled rewards [T, B] and the discounted sums [B] to go on with.
+        """Scaled rewards [T, B] and the discounted sums [B] to continue with.
 
         The statistics take in this rollout first, so that the first rewards of a run are scaled too.
         """

@@ -1,4 +1,4 @@
-"""What a training goes on from: weights of an earlier checkpoint, and the features that they know by name.
+"""Starting from the weights of an earlier checkpoint, and from the features that they know by name.
 
 The environment may call the same features by other ids, or have more of them. The policy keeps its own ids; features
 that are new to it get ids that were free, so that it can learn them. Where there is none free they stay masked.

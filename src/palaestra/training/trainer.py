@@ -1,4 +1,4 @@
-"""The training loop: a generator that plays, learns and reports. It never calls up."""
+"""The training loop: a generator that iterates the algorithm and reports. It never calls its consumer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def train(state: TrainingState) -> Iterator[IterationReport]:
-    """Iterate until `total_steps`. At every yield `state` is whole: it can be captured, judged, or left."""
+    """Iterate until `total_steps`. At every yield `state` is whole: it can be captured, evaluated, or abandoned."""
     logger.info("Engine: %s", state.algorithm.description)
     while state.env_steps < state.config.total_steps:
         waited_before = state.group.waited_seconds

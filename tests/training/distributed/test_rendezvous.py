@@ -38,7 +38,7 @@ def test_every_rank_learns_what_the_others_posted(port, address):
 
 
 def test_a_rank_that_never_comes_is_named_after_the_limit(port):
-    with pytest.raises(RunFailed, match=f"met nobody as rank 1 at 127.0.0.1:{port} within 0.3 s"):
+    with pytest.raises(RunFailed, match=f"found no rank 1 at 127.0.0.1:{port} within 0.3 s"):
         Rendezvous(rank_info(0, port), 0.3, {}).member(1)
 
 
@@ -92,7 +92,7 @@ def test_ranks_that_torchrun_restarted_do_not_meet_those_of_before(port):
     leader = Rendezvous(rank_info(0, port), 20, {})
     leader.post(member(0))
     again = Rendezvous(rank_info(1, port), 0.5, {"TORCHELASTIC_RESTART_COUNT": "1"})
-    with pytest.raises(RunFailed, match="met nobody as rank 0"):
+    with pytest.raises(RunFailed, match="found no rank 0"):
         again.member(0)
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from palaestra.config.base import Frozen
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, MultiDiscreteSpec, SpaceSpec
 from palaestra.policies.components.base import Component, Misfit, Signal
-from palaestra.policies.observations import ChannelsAre, ImageReader, flat_size, flatten_observation, is_image
+from palaestra.policies.images import ChannelsAre, ImageReader, is_image
+from palaestra.policies.observations import flat_size, flatten_observation
 
 if TYPE_CHECKING:
     from palaestra.core.spaces import EnvInterface

@@ -13,9 +13,9 @@ from palaestra.core.errors import UsageError
 from palaestra.core.spaces import BoxSpec, EnvInterface
 from palaestra.policies.base import Memory, Observation, Policy, PolicyOutput
 from palaestra.policies.distributions import head_size, make_distribution
+from palaestra.policies.images import ImageReader, is_image
 from palaestra.policies.layers import ACTOR_GAIN, CRITIC_GAIN, orthogonal
 from palaestra.policies.memory.fused import LstmCell
-from palaestra.policies.observations import ImageReader, is_image
 
 if TYPE_CHECKING:
     from palaestra.core.spaces import SpaceSpec

@@ -1,4 +1,4 @@
-"""The small network of small tasks: two towers of tanh, one to act and one to judge."""
+"""The default network of small tasks: two towers of tanh, the actor and the critic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of memory offers, whoever builds a network with it."""
+"""The interface of every recurrent cell."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def endpoint_on(interface: str, origin: str, towards: str) -> Endpoint:
 
 
 def find_endpoint(own_source: str, others: Iterable[str]) -> Endpoint:
-    """Where nobody chose: `own_source` is the address towards rank 0, `others` those of ranks on other machines.
+    """Without a configured interface. `own_source`: the address towards rank 0; `others`: ranks on other machines.
 
     On the machine of rank 0 itself that may be the loopback address; then the way to another machine decides.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SILENT_SHARE = 0.75  # of the limit: after so much silence a rank counts as lost, and the rest is left to end in order
-END_SHARE = 0.9  # of the limit: whoever has not ended by then is ended
+END_SHARE = 0.9  # of the limit: a rank that has not ended by then is killed
 LONGEST_INTERVAL = 1.0  # seconds between two heartbeats
 EXPLAIN_SECONDS = 1.0  # after a connection ended: how long to wait for the reason
 SETTLE_SECONDS = 0.2  # after a process ended: its own message may still be on its way
@@ -122,7 +122,7 @@ class Heartbeat:
         self._wake_up()
 
     def close(self) -> None:
-        """A goodbye, so that nobody takes the end of the connections for a failure."""
+        """Says goodbye first, so that the end of the connections does not count as a failure."""
         with self._lock:
             self._closes_at = monotonic() + DELIVER_SECONDS
             for peer in self._peers.values():
@@ -159,7 +159,7 @@ class Heartbeat:
                 self.on_deadline(self._cause)
 
     def _forgive_own_sleep(self, now: float) -> None:
-        """Whoever was stopped itself (SIGSTOP, a sleeping machine) has heard nobody, and must not blame the others."""
+        """After this process was stopped itself (SIGSTOP, a sleeping machine), silence of the others means nothing."""
         if now - self._checked_at > SILENT_SHARE * self._limit / 2:
             for peer in self._peers.values():
                 peer.last_received_at = now
@@ -216,7 +216,7 @@ class Heartbeat:
             elif "leaving" in message:
                 peer.has_left = True
                 self._departed.add(peer.rank)
-        except (ValueError, TypeError, KeyError):  # somebody who is not one of us
+        except (ValueError, TypeError, KeyError):  # not a rank of this run
             self._drop(peer)
 
     def _introduce(self, peer: Peer, message: dict[str, Any]) -> None:

@@ -53,9 +53,9 @@ def open_group(
 ) -> Iterator[Group]:
     """The group of this process for the block's duration; it is closed in every case.
 
-    At a good end all wait for each other; on an exception nobody waits, and the others are told why. `device`: where
-    the networks are, as the configuration has it. `end_process` is called, by a thread, when another rank is lost and
-    this one does not leave the block in time.
+    On success all ranks wait for each other; on an exception none waits, and the others receive the cause. `device`:
+    where the networks are, as the configuration has it. `end_process` is called, by a thread, when another rank is lost
+    and this one does not leave the block in time.
     """
     rank_info = read_rank_info(os.environ)
     if rank_info is None or rank_info.world_size == 1:
@@ -89,7 +89,7 @@ def choose_backend(requested: str) -> str:
 
 
 def _join_in_memory(rank_info: RankInfo, config: DistributedConfig, device: str) -> Group | None:
-    """Where whoever started the ranks gave them common memory, and every network is on the CPU; else None."""
+    """If the launcher gave the ranks shared memory and every network is on the CPU; else None."""
     given = os.environ.get(MEMORY)
     if given is None or config.backend != "auto" or not is_surely_cpu(device):
         return None

@@ -66,7 +66,7 @@ def _add_other(values: Tensor, rank: int) -> None:
 
 
 def _sum_in_chunks(values: Tensor, rank: int, world_size: int) -> None:
-    """Each rank adds up one chunk of all ranks' numbers and sends the result to everybody."""
+    """Each rank adds up one chunk of all ranks' numbers and sends the result to all."""
     sizes = chunk_sizes(len(values), world_size)
     own_sizes = [sizes[rank]] * world_size
     parts = values.new_empty((world_size, sizes[rank]))

@@ -96,12 +96,12 @@ class PeerWatch:
 
 
 def read_end(pid: int) -> str:
-    """How a process ended that nobody has asked for yet."""
+    """How a process ended that its parent has not waited for yet."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return UNKNOWN_END
-    if fields[0] not in {"Z", "X"}:  # the pid belongs to somebody else by now
+    if fields[0] not in {"Z", "X"}:  # another process has the pid by now
         return UNKNOWN_END
     code = os.waitstatus_to_exitcode(int(fields[-1]))
     if code < 0:

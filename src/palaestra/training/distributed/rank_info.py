@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-LISTENING = "PALAESTRA_STORE_FD"  # an open socket on MASTER_PORT, so that nobody can take the port meanwhile
+LISTENING = "PALAESTRA_STORE_FD"  # an open socket on MASTER_PORT, so that the port stays taken
 MEMORY = "PALAESTRA_MEMORY_FD"  # an open file for all ranks of one machine to share, see shared_memory_group
 
 
@@ -64,7 +64,7 @@ def elastic_restarts(variables: Mapping[str, str]) -> int:
 
 
 def open_memory_file() -> int:
-    """The descriptor of an empty file in memory, or on disk where the system has no other; nobody finds it by name."""
+    """The descriptor of an empty file in memory, or on disk where the system has no other; it has no name."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("palaestra-ranks")
     with tempfile.TemporaryFile() as file:

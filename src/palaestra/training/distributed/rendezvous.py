@@ -74,7 +74,7 @@ class Rendezvous:
                 raise PeerLost(reason)
             if monotonic() > self._deadline:
                 raise RunFailed(
-                    f"{self._name} met nobody as rank {rank} at {self._where} within {self._timeout_seconds:g} s "
+                    f"{self._name} found no rank {rank} at {self._where} within {self._timeout_seconds:g} s "
                     "(distributed.timeout_seconds).",
                     "Does every rank run, with the same MASTER_ADDR and MASTER_PORT?",
                 )
@@ -124,7 +124,7 @@ class Rendezvous:
         )
 
     def _within_deadline(self, open_store: Callable[[], c10d.Store]) -> c10d.Store:
-        """A thread, because a stranger at that port may take the connection and never say a word."""
+        """In a thread, because another program at that port may accept the connection and never answer."""
         result: list[c10d.Store | RuntimeError] = []
 
         def work() -> None:
@@ -138,7 +138,7 @@ class Rendezvous:
         thread.join(max(0.1, self._deadline - monotonic()))
         if result and not isinstance(result[0], RuntimeError):
             return result[0]
-        reason = str(result[0]).strip().partition("\n")[0] if result else "whoever listens there does not answer"
+        reason = str(result[0]).strip().partition("\n")[0] if result else "the program at that port does not answer"
         raise RunFailed(
             f"{self._name} could not join the others at {self._where}: {reason}",
             "Is the port used by another program? Choose another MASTER_PORT.",
@@ -155,10 +155,10 @@ class Rendezvous:
 
 
 def post_refusal(rank_info: RankInfo, message: str, seconds: float) -> None:
-    """Of a rank that cannot even begin to join: the others end with this reason instead of waiting for it."""
+    """For a rank that cannot start to join: the others end with this reason instead of waiting for it."""
     try:
         Rendezvous(rank_info, seconds).post_refusal(message, seconds)
-    except (RunFailed, RuntimeError):  # nobody is there to be told, or the store is gone
+    except (RunFailed, RuntimeError):  # the store is gone
         return
 
 

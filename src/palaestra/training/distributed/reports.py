@@ -39,10 +39,10 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
         "episodes": _encode_episodes(report.episodes),
         "seconds": report.times.rollout + report.times.learn - report.times.waiting,
     }
-    told = group.gather_bytes(json.dumps(own).encode())
+    gathered = group.gather_bytes(json.dumps(own).encode())
     if not group.is_leader:
         return report
-    parts = [json.loads(text) for text in told]
+    parts = [json.loads(text) for text in gathered]
     return replace(
         report,
         update=_mean_stats([part["update"] for part in parts]),

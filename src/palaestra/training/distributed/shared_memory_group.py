@@ -1,7 +1,7 @@
 """A group whose processes run on one machine and talk through shared memory (native/engine/collectives.hpp).
 
 A sum of ten thousand numbers takes some microseconds, where gloo takes a hundred or more, and torch is not needed. The
-memory is a file without a name: whoever starts the ranks opens it and passes it on.
+memory is a file without a name: the launcher of the ranks opens it and passes it on.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class SharedMemoryGroup(Group):
 
     def broadcast_(self, tensor: Tensor) -> Tensor:
         own = tensor.detach().contiguous().numpy()
-        told = np.frombuffer(bytearray(self.broadcast_bytes(own.tobytes())), own.dtype).reshape(own.shape)
-        tensor.detach().copy_(torch.from_numpy(told))
+        leaders = np.frombuffer(bytearray(self.broadcast_bytes(own.tobytes())), own.dtype).reshape(own.shape)
+        tensor.detach().copy_(torch.from_numpy(leaders))
         return tensor
 
     def max_over_ranks(self, *values: int) -> tuple[int, ...]:
@@ -130,9 +130,9 @@ def share_memory(group: Group, timeout_seconds: float) -> RankMemory | None:
     token = secrets.token_bytes(TOKEN_SIZE)
     if group.is_leader:
         os.pwrite(own, token, 0)
-    told = group.broadcast_bytes(token + f"/proc/{os.getpid()}/fd/{own}".encode())
+    message = group.broadcast_bytes(token + f"/proc/{os.getpid()}/fd/{own}".encode())
     if not group.is_leader:
-        own = _open_same(told[TOKEN_SIZE:].decode(), told[:TOKEN_SIZE])
+        own = _open_same(message[TOKEN_SIZE:].decode(), message[:TOKEN_SIZE])
     (is_missing,) = group.max_over_ranks(int(own < 0 or native_learner is None))
     if group.is_leader:
         os.ftruncate(own, 0)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from palaestra.training.distributed.shared_memory_group import RankMemory
 
 ORDERED_DTYPES = (torch.float32, torch.float64)
-EXPLAIN_SECONDS = 3.0  # that gloo may notice the end of a connection before the heartbeat has told why
+EXPLAIN_SECONDS = 3.0  # gloo may notice the end of a connection before the heartbeat knows the cause
 
 
 class TorchGroup(Group):
@@ -71,7 +71,7 @@ class TorchGroup(Group):
         dist.destroy_process_group()
 
     def _wake(self) -> None:
-        """Another rank is lost: whoever waits for it in a collective fails now. Called by the heartbeat's thread."""
+        """Another rank is lost: collectives that wait for it fail now. Called by the heartbeat's thread."""
         self._connections.break_all()
         if self._memory is not None:
             self._memory.post_failure(self._heartbeat.cause())

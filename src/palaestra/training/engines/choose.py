@@ -1,4 +1,4 @@
-"""Builds PPO with the engine that was asked for, or with the native one where it fits."""
+"""Builds PPO with the configured engine; `auto` takes the native one where it fits."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ def _refuse_unfit(config: TrainConfig, buffer: RolloutBuffer) -> None:
     """Settings of the update that only torch supports; networks are checked by `plan_policy`."""
     if not buffer.is_on_cpu:
         raise Unsupported(f"device={buffer.device.type}")
-    for setting, is_asked in _only_torch(config).items():
-        if is_asked:
+    for setting, is_set in _only_torch(config).items():
+        if is_set:
             raise Unsupported(setting)
 
 

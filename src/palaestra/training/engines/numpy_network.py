@@ -1,8 +1,8 @@
-"""`policy=mlp` before torch is there: its first weights, and what the native engine is told of them.
+"""`policy=mlp` without torch: its initial weights, and its plan for the native engine.
 
 The two towers of that graph are simple enough to be known without building it. Their weights are drawn with NumPy from
-the run's seed, in the order in which the module has its parameters; whoever trains, and whenever torch comes, begins
-with these. A test holds layout and plan to those of the module.
+the run's seed, in the order of the module's parameters; every engine starts with these, whenever torch is imported. A
+test holds layout and plan to those of the module.
 """
 
 from __future__ import annotations
