@@ -7,7 +7,7 @@ import pytest
 
 from palaestra.cli import serve
 from palaestra.cli.serve import OneLine
-from palaestra.web.server import Ready
+from palaestra.web.server import ServerInfo
 
 
 def test_other_machines_need_a_word(call, workplace):
@@ -39,7 +39,7 @@ def test_what_is_said_when_it_is_ready(call, monkeypatch, workplace):
 
     opened = []
     monkeypatch.setattr(serve.webbrowser, "open", opened.append)
-    ready = Ready("http://127.0.0.1:1", "http://127.0.0.1:1/login?code=x", workplace)
+    ready = ServerInfo("http://127.0.0.1:1", "http://127.0.0.1:1/login?code=x", workplace)
     monkeypatch.setattr(serve, "run_server", lambda root, settings, announce: announce(ready))
     code, out, err = call("serve", "--open")
     assert (code, err, len(out.splitlines())) == (0, "", 1)

@@ -67,7 +67,7 @@ def test_a_missing_program_fails_with_its_name(home):
     with Daemon(home, settings(), {"broken": Broken()}) as daemon:
         done = daemon.wait(daemon.submit(RunRequest("broken", "", {})).id, 30)
     assert done.state is RunState.FAILED
-    assert "/no/such/program cannot be started" in done.record.failure
+    assert "cannot start /no/such/program" in done.record.failure
 
 
 def test_all_errors_of_a_request_are_reported_and_nothing_is_created(serve, home):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from palaestra.cli.parser import Parser
-    from palaestra.web.server import Ready
+    from palaestra.web.server import ServerInfo
 
 
 def add_arguments(parser: Parser) -> None:
@@ -62,7 +62,7 @@ def run(arguments: Namespace) -> int:
     if settings.is_remote:
         note(_warning(settings))
 
-    def announce(ready: Ready) -> None:
+    def announce(ready: ServerInfo) -> None:
         if arguments.json:
             print_json({"url": ready.url, "link": ready.link, "runs": ready.root})
         else:

@@ -212,7 +212,7 @@ def _exec_worker(settings: MonitorSettings, ready: int, log: OutputLog) -> None:
         variables = {**os.environ, **settings.environment, RUN_ID_VARIABLE: settings.run}
         os.execvpe(settings.argv[0], settings.argv, variables)  # noqa: S606  deliberately without a shell
     except OSError as error:
-        os.write(2, f"palaestra: {settings.argv[0]} cannot be started: {error}\n".encode())
+        os.write(2, f"palaestra: cannot start {settings.argv[0]}: {error}\n".encode())
     finally:
         os._exit(NOT_STARTED)
 

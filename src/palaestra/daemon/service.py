@@ -225,7 +225,7 @@ class Daemon:
             if entry.state is RunState.FINISHED:
                 raise Conflict(f"Run '{entry.record.name}' is finished.", "Clone it to run it again from the start.")
             directory = self._store.directory(entry.id)
-            submission = self._next_ticket(entry, directory)
+            submission = self._next_submission(entry, directory)
             try:
                 queued = self._queue_again(entry, directory, submission)
             finally:
@@ -321,7 +321,7 @@ class Daemon:
             "run.queued", sequence=submission.sequence, priority=submission.options.priority, attempt=submission.attempt
         )
 
-    def _next_ticket(self, entry: RunEntry, directory: RunDirectory) -> Submission:
+    def _next_submission(self, entry: RunEntry, directory: RunDirectory) -> Submission:
         """Returns the submission of a retry and reserves a queue place, which the caller releases."""
         monitor_record = read_monitor_record(directory)
         attempt = 1 + max(
@@ -368,9 +368,9 @@ class Daemon:
         if record.pid is not None and record.pid_started_at is not None:
             terminate(record.pid, record.pid_started_at)
 
-    def _grace(self, entry: RunEntry, asked: float | None) -> float:
+    def _grace(self, entry: RunEntry, requested: float | None) -> float:
         own = entry.submission.options.grace_seconds if entry.submission is not None else None
-        return next(value for value in (asked, own, self.settings.grace_seconds) if value is not None)
+        return next(value for value in (requested, own, self.settings.grace_seconds) if value is not None)
 
 
 def _refused(directory: RunDirectory, error: OSError) -> StoreRefused:

@@ -158,7 +158,7 @@ class Supervisor:
                 try:
                     self._check_all()
                 except OSError as error:  # no file descriptors, disk unavailable: try again
-                    logger.warning("Runs cannot be supervised at the moment: %s.", error)
+                    logger.warning("Supervision of runs failed, trying again: %s.", error)
 
     def _check_all(self) -> None:
         if self._is_closing:  # while we listened
@@ -306,7 +306,7 @@ class Supervisor:
             self._run_table.put(replace(now, record=record, status_stamp=status_stamp_of(directory)), "ended")
             return
         except OSError as error:
-            logger.warning("Run %s cannot be started yet: %s.", entry.id, error)
+            logger.warning("Could not start run %s, trying again: %s.", entry.id, error)
             self._start_at = self._clock.monotonic() + RETRY_START_SECONDS
             return
         self._monitored[entry.id] = monitored_run = MonitoredRun(directory, entry.submission.attempt, child)

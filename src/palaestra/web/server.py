@@ -86,7 +86,7 @@ class ServeSettings:
 
 
 @dataclass(frozen=True)
-class Ready:
+class ServerInfo:
     """What `palaestra serve` prints when the server is ready."""
 
     url: str
@@ -97,7 +97,7 @@ class Ready:
 def run_server(
     root: Path,
     settings: ServeSettings,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[ServerInfo], None],
     daemon_settings: DaemonSettings | None = None,
 ) -> None:
     """Runs until SIGTERM or SIGINT; calls `on_ready` when the server listens. Workers continue afterwards."""
@@ -114,7 +114,7 @@ def run_server(
         context = AppContext(daemon, token, LoginCodes(), address)
 
         def announce() -> None:
-            on_ready(Ready(address.url, login_link(address.url, context.codes), daemon.root))
+            on_ready(ServerInfo(address.url, login_link(address.url, context.codes), daemon.root))
 
         daemon_address = write_daemon_address(
             daemon.root, address.url, str(settings.certificate.absolute()) if settings.certificate else ""
