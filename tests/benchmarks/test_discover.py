@@ -8,14 +8,14 @@ from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.known_ranks import known_rank
 
 
-def test_no_row_asks_for_less_than_is_known_to_be_possible():
+def test_no_row_requires_less_than_the_best_known_rank():
     for row in discover.table():
         assert row.rank >= known_rank(parse_format(row.format), Field(row.field))
         assert 1 <= row.wanted <= row.seeds
 
 
 @pytest.mark.parametrize("field", ["gf2", "z"])
-def test_a_row_is_run_and_told(field, tmp_path, capsys):
+def test_a_row_is_run_and_reported(field, tmp_path, capsys):
     results = tmp_path / "results.json"
     words = ["--rows", "2x2x2", "--field", field, "--seeds", "2", "--walkers", "1", "--json", str(results)]
     assert discover.main(words) == 0
@@ -26,7 +26,7 @@ def test_a_row_is_run_and_told(field, tmp_path, capsys):
     assert data["hardware"]["cpu"]
 
 
-def test_a_miss_is_told_as_plainly_as_a_hit():
+def test_missed_ranks_are_reported():
     row = discover.Row("3x3x3", "gf2", 23, 60, 2, 2)
     missed = [discover.Found(1, 24, 60.0, 59.0, 10), discover.Found(2, 23, 1.5, 1.0, 10)]
     assert discover.line(row, missed) == (
@@ -34,7 +34,7 @@ def test_a_miss_is_told_as_plainly_as_a_hit():
     )
 
 
-def test_rows_that_are_run_again_take_the_place_of_the_older_ones(tmp_path):
+def test_repeated_rows_replace_older_ones(tmp_path):
     results = tmp_path / "results.json"
     words = ["--field", "gf2", "--walkers", "1", "--clock", "cpu", "--json", str(results)]
     discover.main([*words, "--rows", "2x2x2", "2x2x3", "--seeds", "1"])
@@ -46,7 +46,7 @@ def test_rows_that_are_run_again_take_the_place_of_the_older_ones(tmp_path):
     assert data["additions"] == [15]
 
 
-def test_processor_seconds_are_shared_out_over_the_walkers(monkeypatch):
+def test_cpu_seconds_are_divided_by_the_walkers(monkeypatch):
     monkeypatch.setattr(discover.time, "process_time", lambda: 30.0)
     monkeypatch.setattr(discover.time, "monotonic", lambda: 100.0)
     assert discover.Watch(2, "cpu", 0.0, 10.0).counted == 10.0

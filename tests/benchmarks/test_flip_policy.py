@@ -21,7 +21,7 @@ def test_the_table_names_the_worst_seed():
 
 @pytest.mark.full
 @pytest.mark.skipif(not IS_COMPILED, reason="in Python this takes minutes")
-def test_a_small_try_writes_what_it_saw(tmp_path, monkeypatch, capsys):
+def test_a_small_run_writes_its_results(tmp_path, monkeypatch, capsys):
     words = ["flip_policy", "--seeds", "1", "--walks", "5", "--formats", "2x2x2", "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", words)
     flip_policy.main()

@@ -7,7 +7,7 @@ import pytest
 from palaestra.apps.matmul.discover import parse_settings
 
 
-def test_the_command_it_times_is_one_that_a_person_can_type():
+def test_the_timed_command_is_valid():
     words = matmul_agent.command("2x2x2", "gf2", 3, 600, matmul_agent.UNTRAINED)
     config, _ = parse_settings(words[4:-1])
     assert (config.method, config.seed, config.seconds) == ("agent", 3, 600)
@@ -16,7 +16,7 @@ def test_the_command_it_times_is_one_that_a_person_can_type():
 
 
 @pytest.mark.full
-def test_a_small_try_writes_what_it_saw(tmp_path, monkeypatch, capsys):
+def test_a_small_run_writes_its_results(tmp_path, monkeypatch, capsys):
     words = ["matmul_agent", "--seeds", "1", "--seconds", "120", "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", words)
     matmul_agent.main()
