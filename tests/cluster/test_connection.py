@@ -56,7 +56,7 @@ def test_an_embedded_session_is_private_and_leaves_nothing(monkeypatch, capfd):
 
 
 @pytest.mark.fault("W13")
-def test_a_strange_address_without_a_token_is_refused_before_anybody_is_asked(monkeypatch, tmp_path):
+def test_a_remote_address_without_a_token_is_refused_before_any_connection(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)

@@ -161,13 +161,13 @@ def test_the_dead_are_not_counted_and_a_node_may_have_nothing():
     assert found[0].name == "a (127.0.0.1)"
 
 
-def test_nodes_are_tried_at_once_and_who_does_not_answer_is_named_with_the_reason(raylet, closed_port):
+def test_nodes_are_pinged_at_once_and_unreachable_ones_are_named_with_the_reason(raylet, closed_port):
     well, gone = Node("a", "127.0.0.1", 1, 0, "a", port_of(raylet)), Node("b", "127.0.0.1", 1, 0, "b", closed_port)
     with full_queue() as port:
         found = unreachable([well, gone, Node("c", "127.0.0.1", 1, 0, "c", port)], seconds=0.5)
     assert set(found) == {"b", "c"}
     assert "Connection refused" in found["b"]
-    assert "no answer in 0.5 s" in found["c"]
+    assert "timeout after 0.5 s" in found["c"]
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def test_a_host_that_no_name_server_knows_is_said_to_be_so():
 
 
 @pytest.mark.slow
-def test_one_who_accepts_and_never_answers_is_given_up(monkeypatch):
+def test_a_host_that_accepts_and_never_responds_is_given_up(monkeypatch):
     monkeypatch.setattr(probe, "ANSWER_SECONDS", 4.0)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         began = time.monotonic()
@@ -76,7 +76,7 @@ def test_the_same_versions_pass(monkeypatch):
 
 
 @pytest.mark.parametrize("said", ["", "[]", '{"odd": 1}', "Segmentation fault"])
-def test_a_child_that_says_nothing_sensible_is_no_cluster(monkeypatch, said):
+def test_an_invalid_result_of_the_child_means_no_cluster(monkeypatch, said):
     answering(monkeypatch, said)
-    with pytest.raises(RunFailed, match="did not answer"):
+    with pytest.raises(RunFailed, match="did not respond"):
         probe.probe(Address("10.0.0.5", 6379), {})

@@ -1,4 +1,4 @@
-"""Which cluster is meant: a run's configuration, then Ray's own variable, then a Ray on this machine.
+"""The address of the cluster: from the configuration of a run, then from `RAY_ADDRESS`, else an embedded Ray.
 
 An address is `HOST:PORT` and nothing else, so that no other scheme of Ray's can be smuggled in.
 """
@@ -39,7 +39,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Only this machine's processes can be there. The machine's own name is not enough: others know it too."""
+        """Whether only processes of this machine can be there; the machine's host name is reachable for others."""
         if self.host.lower() == "localhost":
             return True
         try:
@@ -52,18 +52,18 @@ class Address:
 
 
 def configured_address(configured: str | None) -> str | None:
-    """`cluster.address`, else Ray's own variable; None: a Ray of one's own."""
+    """`cluster.address`, else `RAY_ADDRESS`; None: an embedded Ray."""
     return configured or os.environ.get(VARIABLE) or None
 
 
 def cluster_of(directory: RunDirectory) -> ClusterConfig:
-    """For a training whose checkpoints are evaluated remotely: what its configuration says, else the variable."""
+    """The cluster settings of a run whose checkpoints are evaluated remotely."""
     configured = _configured(directory)
     return configured.model_copy(update={"address": configured_address(configured.address)})
 
 
 def common_cluster(directories: Iterable[RunDirectory | None], given: Mapping[str, Any] | None = None) -> ClusterConfig:
-    """For several runs at once: `given` on the command line; else those that name a cluster must name the same."""
+    """The cluster settings for several runs: those of the command line, else the one cluster that the runs name."""
     given = dict(given or {})
     if not given.get("address"):
         found = sorted({one for each in directories if each is not None and (one := _configured(each).address)})
@@ -76,7 +76,7 @@ def common_cluster(directories: Iterable[RunDirectory | None], given: Mapping[st
 
 
 def _configured(directory: RunDirectory) -> ClusterConfig:
-    """What the run's configuration says; a run from before there were clusters says nothing."""
+    """The cluster section of the run's configuration; the defaults for an old run without one."""
     settings: Any = None
     with suppress(NotFound):
         settings = read_config(directory).get("cluster")
@@ -101,7 +101,7 @@ def read_address(text: str, *, key: str = KEY) -> Address:
     """`10.0.0.5:6379`, `head.lab:6379`, `[::1]:6379`; `key` is what the user calls it."""
     host, colon, port = text.rpartition(":")
     if "://" in text:
-        raise _refusal(key, text, "Ray's other schemes are not taken; write the address of the head alone.")
+        raise _refusal(key, text, "Ray's other schemes are not supported; write the address of the head alone.")
     if not colon:
         raise _refusal(key, text, f"The port is missing, as in {text or 'head'}:6379.")
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= LAST_PORT):

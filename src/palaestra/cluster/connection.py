@@ -1,4 +1,4 @@
-"""A session with Ray: embedded in this process, or with a cluster that somebody runs. Nobody's Ray is ever stopped."""
+"""A session with Ray: embedded in this process, or with an existing cluster, which is never stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SILENT = {"log_to_driver": False, "configure_logging": False}
 
 @dataclass(frozen=True)
 class RaySession:
-    """An open session of this process; `ray` is the module, connected."""
+    """An open session; `ray` is the connected module."""
 
     ray: Any
     address: str  # of the head, HOST:PORT
@@ -36,12 +36,12 @@ class RaySession:
 
     @property
     def cpus(self) -> float:
-        """Of all machines together."""
+        """The CPUs of all machines."""
         return float(self.ray.cluster_resources().get("CPU", 0.0))
 
     @property
     def label_selector(self) -> dict[str, str]:
-        """For tasks, actors and placement: any node but those that are left out."""
+        """The label selector for tasks and actors: all nodes but the excluded ones."""
         return selector(one.node.id for one in self.excluded)
 
     @property
@@ -57,10 +57,10 @@ def open_ray(
     is_checked: bool = True,
     allow_different_code: bool = False,
 ) -> Iterator[RaySession]:
-    """Ray for the block's duration: at `address`, else on this machine alone, told that it has `cpus`.
+    """Opens Ray for the duration of the block: at `address`, else embedded with `cpus` CPUs.
 
-    The nodes of a cluster are asked for their code first, unless `is_checked` is false: then the caller does so.
-    A session that is open already in this process is used as it is, whoever opened it, and stays open.
+    The code of all nodes is compared first, unless `is_checked` is False and the caller does so.
+    A session that is already open in this process is used and stays open.
     """
     ray = load_ray()
     if ray.is_initialized():
@@ -96,7 +96,7 @@ def _embedded(stack: ExitStack, cpus: int | None) -> RaySession:
     except (OSError, RuntimeError, ValueError) as error:
         raise RunFailed(
             f"Ray did not start on this machine: {str(error).strip().partition(chr(10))[0]}",
-            f"Its logs lie under {folder} for as long as it tries; is there room in /tmp and /dev/shm?",
+            f"Its logs lie under {folder} for as long as it tries; is there space in /tmp and /dev/shm?",
         ) from error
     stack.callback(ray.shutdown)
     return RaySession(ray, context.address_info["gcs_address"], is_embedded=True)
@@ -113,14 +113,14 @@ def _joined(stack: ExitStack, address: Address) -> RaySession:
             context = ray.init(address=str(address), **SILENT)
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise RunFailed(f"The cluster at {address} answered, and then did not: {reason}", "Try again.") from error
+        raise RunFailed(f"The cluster at {address} responded and then failed: {reason}", "Try again.") from error
     stack.callback(ray.shutdown)
     return RaySession(ray, context.address_info["gcs_address"], is_embedded=False)
 
 
 @contextmanager
 def _keep_signal_handlers() -> Iterator[None]:
-    """Ray takes SIGTERM for itself; whoever listened before goes on listening."""
+    """Restores the signal handlers that Ray replaces."""
     try:
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         yield

@@ -36,7 +36,7 @@ STANDARD_INPUT = 0
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """One machine's part in a cluster."""
+    """How this machine takes part in a cluster."""
 
     address: Address  # of the head: our own if we are it
     is_head: bool
@@ -45,11 +45,11 @@ class NodeOptions:
     host: str = ""  # of this machine, where it is not the head; empty: the one on the route to the head
 
     def host_of_this_machine(self) -> str:
-        """The address by which the others reach this machine. The host name may resolve to a loopback address."""
+        """The address at which others reach this machine; the host name may resolve to a loopback address."""
         return self.address.host if self.is_head else self.host or address_towards(self.address)
 
     def arguments(self, folder: Path) -> list[str]:
-        """For `ray start`; everything that it writes lies under `folder`."""
+        """The arguments of `ray start`, which writes below `folder`."""
         if self.is_head:
             place = ["--head", f"--port={self.address.port}", "--include-dashboard=false"]
         else:
@@ -65,14 +65,14 @@ def read_node_options(
 ) -> NodeOptions:
     """The options of `palaestra worker`; an empty host means the default."""
     if head and address:
-        raise UsageError("--head starts a cluster and --address joins one; both were given.", "Leave one of them out.")
+        raise UsageError("--head starts a cluster and --address joins one; both were given.", "Remove one of them.")
     if address:
         if host:
             validate_own_address(host)
         return NodeOptions(read_address(address, key="--address"), is_head=False, cpus=cpus, gpus=gpus, host=host)
     if not head:
         raise UsageError(
-            "Neither a cluster to join nor a new one was asked for.",
+            "Neither --head nor --address was given.",
             "'palaestra worker --head' starts one; '--address HOST:PORT' joins the one whose head is there.",
         )
     host = host or LOOPBACK
@@ -81,7 +81,7 @@ def read_node_options(
 
 
 def validate_own_address(host: str) -> None:
-    """Refuses what is no address of this machine: only those can be bound."""
+    """Refuses an address that this machine does not have."""
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(host).version == IPV6 else socket.AF_INET
         with closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
@@ -108,12 +108,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _no_ray_client() -> str:
-    """Ray would open port 10001 for `ray://` addresses, which nobody here uses."""
+    """Keeps Ray from opening port 10001 for `ray://` addresses."""
     return "not used"
 
 
 def _end_with_parent() -> None:
-    """Our parent holds the other end of standard input; SIGTERM, because Ray needs a moment to end all of its own."""
+    """Ends with the parent, which holds standard input open; by SIGTERM, so that Ray ends its processes."""
     while os.read(STANDARD_INPUT, 1024):  # no buffer: at the end of Python nobody may hold its lock
         pass
     os.kill(os.getpid(), signal.SIGTERM)
@@ -142,13 +142,13 @@ HEALTH = {
 
 
 class NodeProcess:
-    """`ray start --block` in a session of its own: Ctrl-C in a terminal reaches it once, through us."""
+    """`ray start --block` in a session of its own, so that Ctrl-C reaches it only through this process."""
 
-    def __init__(self, order: NodeOptions, variables: dict[str, str], folder: Path) -> None:
+    def __init__(self, options: NodeOptions, variables: dict[str, str], folder: Path) -> None:
         self._log = folder.parent / "ray-start.log"
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                module_command("palaestra.cluster.node", *order.arguments(folder)),
+                module_command("palaestra.cluster.node", *options.arguments(folder)),
                 stdin=subprocess.PIPE,  # its end tells of ours, however we go
                 stdout=output,
                 stderr=output,
@@ -166,11 +166,11 @@ class NodeProcess:
             time.sleep(POLL_SECONDS)
 
     def wait(self) -> int:
-        """Until it ends by itself, which it does when the head is gone or no longer counts this node."""
+        """Waits until it ends, which it does when the head is gone or has dropped this node."""
         return self._process.wait()
 
     def end(self) -> None:
-        """What `ray start` started, it ends; were it too slow, its own watcher does so once it is gone."""
+        """Ends `ray start`, which ends its processes."""
         self._process.terminate()
         wait_for_exit(self._process, LEAVE_SECONDS)
         self._process.kill()
@@ -180,65 +180,65 @@ class NodeProcess:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def _reason(self) -> str:
-        """The last line that names an error; frames of a stack and what Ray advises are not shown."""
+        """The last line of the log that names an error."""
         lines = [line.strip() for line in self._log_text().splitlines() if line.strip()]
         errors = [line for line in lines if ERROR_LINE.search(line) and not line.startswith("File ")]
         return (errors or lines or ["it printed nothing"])[-1][:300]
 
 
 class ClusterLeft(BaseException):
-    """A signal that asks us to leave the cluster."""
+    """A signal asked this machine to leave the cluster."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.exit_code = 128 + number
 
 
-def serve(order: NodeOptions, on_up: Callable[[], None], note: Callable[[str], None], wait: float = 0.0) -> None:
-    """Belong to the cluster until a signal raises `Left`. A worker whose link or head is lost joins again.
+def serve(options: NodeOptions, on_up: Callable[[], None], note: Callable[[str], None], wait: float = 0.0) -> None:
+    """Takes part in the cluster until a signal raises `ClusterLeft`. A worker that loses the head joins again.
 
-    `wait`: for so many seconds the head may not be there yet. A head that ends by itself is an error.
+    `wait`: seconds for which the head may be missing at the start. A head that ends by itself is an error.
     """
     with leaving():
-        _join_first(order, on_up, time.monotonic() + wait)
-        if order.is_head:
+        _join_first(options, on_up, time.monotonic() + wait)
+        if options.is_head:
             raise RunFailed("Ray's head on this machine ended by itself.", "Start it again: its workers come back.")
         while True:
-            note(f"Lost the cluster at {order.address}: {_why_lost(order)}. Joining again as soon as it answers.")
-            _join_again(order, on_up)
+            note(f"Lost the cluster at {options.address}: {_why_lost(options)}. Joining again as soon as it answers.")
+            _join_again(options, on_up)
 
 
-def _join_first(order: NodeOptions, on_up: Callable[[], None], deadline: float) -> None:
+def _join_first(options: NodeOptions, on_up: Callable[[], None], deadline: float) -> None:
     while True:
         try:
-            variables = admit(order)
+            variables = admit(options)
             break
         except RunFailed:
             if time.monotonic() > deadline:
                 raise
             time.sleep(FIRST_PAUSE)
-    with _started(order, variables) as process:
+    with _started(options, variables) as process:
         on_up()
         process.wait()
 
 
-def _join_again(order: NodeOptions, on_up: Callable[[], None]) -> None:
-    """One more time in the cluster; what is the user's to change (`UsageError`) ends it, all else is tried again."""
+def _join_again(options: NodeOptions, on_up: Callable[[], None]) -> None:
+    """Joins again; a `UsageError` ends it, every other error is retried."""
     pause = FIRST_PAUSE
     while True:
         try:
-            with _started(order, admit(order)) as process:
+            with _started(options, admit(options)) as process:
                 on_up()
                 process.wait()
                 return
-        except RunFailed:  # named once already
+        except RunFailed:  # reported once already
             time.sleep(pause)
             pause = min(LONGEST_PAUSE, 2 * pause)
 
 
-def _why_lost(order: NodeOptions) -> str:
+def _why_lost(options: NodeOptions) -> str:
     try:
-        socket.create_connection((order.address.host, order.address.port), REASON_SECONDS).close()
+        socket.create_connection((options.address.host, options.address.port), REASON_SECONDS).close()
     except OSError as error:
         reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
         return f"its head cannot be reached ({reason})"
@@ -246,10 +246,10 @@ def _why_lost(order: NodeOptions) -> str:
 
 
 @contextmanager
-def _started(order: NodeOptions, variables: dict[str, str]) -> Iterator[NodeProcess]:
-    """A machine's part for the block's duration; it is up when the block begins."""
+def _started(options: NodeOptions, variables: dict[str, str]) -> Iterator[NodeProcess]:
+    """Runs `ray start` for the duration of the block, which begins when Ray is up."""
     with private_directory() as folder:
-        process = NodeProcess(order, variables, folder)
+        process = NodeProcess(options, variables, folder)
         try:
             process.wait_until_up()
             yield process
@@ -257,17 +257,17 @@ def _started(order: NodeOptions, variables: dict[str, str]) -> Iterator[NodeProc
             process.end()
 
 
-def admit(order: NodeOptions) -> dict[str, str]:
-    """The variables of Ray for this part, or a refusal. A head always has a token; if there is none, it makes one."""
+def admit(options: NodeOptions) -> dict[str, str]:
+    """Ray's environment variables for this node, or an error. A head makes a token if there is none."""
     require_ray()
-    if not order.is_head:
-        variables = access(order.address, os.environ)
-        probe(order.address, variables, joins=True)
+    if not options.is_head:
+        variables = access(options.address, os.environ)
+        probe(options.address, variables, joins=True)
         return variables
-    _demand_free(order)
+    _demand_free(options)
     if os.environ.get("RAY_AUTH_MODE", "token").lower() != "token":
         raise UsageError(
-            f"RAY_AUTH_MODE={os.environ['RAY_AUTH_MODE']}: anybody could run code in this cluster.",
+            f"RAY_AUTH_MODE={os.environ['RAY_AUTH_MODE']}: anyone could run code in this cluster.",
             "Unset it: a cluster that is started here always has a token.",
         )
     head_token()
@@ -278,21 +278,21 @@ def head_token() -> Token:
     return find_token(os.environ) or write_new_token()
 
 
-def _demand_free(order: NodeOptions) -> None:
-    """Ray would say so only after half a minute, and not clearly."""
+def _demand_free(options: NodeOptions) -> None:
+    """Refuses a port in use; Ray would report it late and unclearly."""
     try:
-        with socket.create_server((order.address.host, order.address.port)):
+        with socket.create_server((options.address.host, options.address.port)):
             return
     except OSError as error:
         raise UsageError(
-            f"Nobody can listen at {order.address}: {error.strerror or error}.",
+            f"Cannot listen at {options.address}: {error.strerror or error}.",
             "Choose another with --port, or an address of this machine with --host.",
         ) from error
 
 
 @contextmanager
 def leaving() -> Iterator[None]:
-    """Signals raise `Left`."""
+    """Signals raise `ClusterLeft`."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         for each in ENDING:  # whoever asks again while we leave is not heard: leaving is short and must be whole

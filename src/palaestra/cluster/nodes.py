@@ -1,4 +1,4 @@
-"""Questions to all nodes of a cluster at once, above all: does each have the code that is here?"""
+"""The nodes of a cluster: queries to all at once, comparison of their code, and monitoring by connections."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_ANSWER_SECONDS = 60.0  # a node's first task starts a Python process there; nobody may answer for that long
-ANSWER_SECONDS = 5.0  # once one has answered, the others get that long
+FIRST_ANSWER_SECONDS = 60.0  # the first task of a node starts a Python process there
+ANSWER_SECONDS = 5.0  # for the others, once one has responded
 POLL_SECONDS = 0.2
 NODE_LABEL = "ray.io/node-id"  # every node of Ray has this label
 
 
 def selector(excluded: Iterable[str]) -> dict[str, str]:
-    """For `label_selector` of a task or an actor: any node but these."""
+    """The `label_selector` of a task or an actor: any node but these."""
     ids = sorted(excluded)
     return {NODE_LABEL: f"!in({', '.join(ids)})"} if ids else {}
 
 
 def describe(code: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """Runs on a node: its name, and what differs there from the code of who asks (see `share.other_code`)."""
+    """Runs on a node: its host name, and how its code differs from the driver's."""
     different = compare_code(CodeIdentity(**code))
     return socket.gethostname(), None if different is None else asdict(different)
 
@@ -58,7 +58,7 @@ class ExcludedNode:
 
 @dataclass(frozen=True)
 class NodeResponses:
-    """What the nodes said to one question; who did not answer in time is left out."""
+    """The responses of the nodes to one query; nodes without one are excluded."""
 
     by_node: dict[str, Any] = field(default_factory=dict)  # by id
     responded_at: dict[str, float] = field(default_factory=dict)  # by id, of this process's monotonic clock
@@ -66,12 +66,12 @@ class NodeResponses:
 
 
 def query_each(ray: Any, question: Any, *arguments: Any) -> list[Any]:
-    """`question(*arguments)` answered by every node that answers in time. It takes no CPU of anybody's."""
+    """The results of `question(*arguments)` on every node that responds in time; takes no CPU of the cluster."""
     return list(query_nodes(ray, question, *arguments).by_node.values())
 
 
 def query_nodes(ray: Any, question: Any, *arguments: Any) -> NodeResponses:
-    """All nodes at once. One that cannot be reached, or is much slower than the first, is left out."""
+    """Queries all nodes at once; excludes those that are unreachable or much slower than the first."""
     found = alive_nodes(ray)
     silent = unreachable(found)
     by_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
@@ -97,7 +97,7 @@ def query_nodes(ray: Any, question: Any, *arguments: Any) -> NodeResponses:
                 limit = min(limit, responded_at[node.id] + ANSWER_SECONDS)
             except ray.exceptions.RayError as error:
                 excluded.append(ExcludedNode(node, f"it cannot run Palaestra: {last_line(error)}"))
-    excluded += [ExcludedNode(node, "it did not answer in time") for node in asked.values()]
+    excluded += [ExcludedNode(node, "it did not respond in time") for node in asked.values()]
     in_order = {node.id: responses[node.id] for node in found if node.id in responses}
     return NodeResponses(in_order, responded_at, tuple(excluded))
 
@@ -105,9 +105,9 @@ def query_nodes(ray: Any, question: Any, *arguments: Any) -> NodeResponses:
 def find_excluded_nodes(
     ray: Any, modules: Sequence[str] = (), *, allow_different_code: bool = False
 ) -> tuple[ExcludedNode, ...]:
-    """The nodes that cannot be used: they do not answer, or their code differs from that of this process.
+    """The nodes that do not respond, or whose code differs from that of this process.
 
-    Each is named in one warning. When none is left that could be used, that is an error.
+    Logs one warning for each; raises when no usable node is left.
     """
     code = code_of_process(tuple(modules))
     fields = {"python": code.python, "packages": code.packages, "package": code.package, "modules": code.modules}
@@ -149,7 +149,7 @@ def last_line(error: Exception) -> str:
 
 
 CONNECT_SECONDS = 5.0  # for a node that should be there
-PING_SECONDS = 2.0  # between two signs of life
+PING_SECONDS = 2.0  # between two pings
 STALE_SECONDS = 4.0  # a new connection is tried then: the kernel repeats its own ever more rarely
 PING_POLL_SECONDS = 0.02
 PENDING = {errno.EINPROGRESS, errno.EALREADY}
@@ -172,12 +172,12 @@ class Node:
 
 
 def alive_nodes(ray: Any) -> list[Node]:
-    """Those that are alive, the head among them."""
+    """The nodes that Ray counts as alive, including the head."""
     return [node_of(entry) for entry in ray.nodes() if entry["Alive"]]
 
 
 def node_of(entry: dict[str, Any]) -> Node:
-    """From what `ray.nodes()` says of one."""
+    """A node from an entry of `ray.nodes()`."""
     resources = entry["Resources"]
     return Node(
         entry["NodeID"],
@@ -190,7 +190,7 @@ def node_of(entry: dict[str, Any]) -> Node:
 
 
 def unreachable(found: Sequence[Node], seconds: float = CONNECT_SECONDS) -> dict[str, str]:
-    """Reasons by id of the nodes at whose raylet nobody answers a connection; all are tried at once."""
+    """By id, why nodes cannot be connected to; all are tried at once."""
     pings = {node.id: Ping(node) for node in found if node.port}
     deadline = time.monotonic() + seconds
     silent: dict[str, str] = {}
@@ -201,17 +201,17 @@ def unreachable(found: Sequence[Node], seconds: float = CONNECT_SECONDS) -> dict
                 ping.close()
                 del pings[node_id]
                 if outcome:
-                    silent[node_id] = f"nobody answers at {ping.target} ({outcome})"
+                    silent[node_id] = f"no connection to {ping.target} ({outcome})"
         if pings:
             time.sleep(PING_POLL_SECONDS)
     for node_id, ping in pings.items():
         ping.close()
-        silent[node_id] = f"nobody answers at {ping.target} (no answer in {seconds:g} s)"
+        silent[node_id] = f"no connection to {ping.target} (timeout after {seconds:g} s)"
     return silent
 
 
 class Ping:
-    """A connection to a node's raylet that is opened, never waited for, and closed again: a sign of life."""
+    """A connection attempt to a node's raylet that never blocks."""
 
     def __init__(self, node: Node) -> None:
         self.target = f"{node.address}:{node.port}"
@@ -222,7 +222,7 @@ class Ping:
         self.code = self._socket.connect_ex(self._peer)
 
     def outcome(self) -> str | None:
-        """None: not known yet; empty: somebody answered; else why not."""
+        """None: not known yet; empty: connected; else the error."""
         if self.code in PENDING:
             self.code = self._socket.connect_ex(self._peer)
         if self.code in PENDING:
@@ -241,7 +241,7 @@ class Ping:
 
 @dataclass(frozen=True)
 class Change:
-    """A node that was lost, or that answers again."""
+    """A node that was lost or came back."""
 
     node: Node
     is_lost: bool
@@ -249,7 +249,7 @@ class Change:
 
 
 class NodeMonitor:
-    """Pings every node and says who fell silent and who came back. No call waits, and no clock but ours is read."""
+    """Pings every node, and reports which fell silent and which came back. No call blocks."""
 
     def __init__(self, ray: Any, timeout: float, clock: Clock | None = None) -> None:
         self._ray = ray
@@ -267,7 +267,7 @@ class NodeMonitor:
 
     @property
     def silent(self) -> set[str]:
-        """Ids of nodes that Ray still counts, though nobody answers there."""
+        """Ids of nodes that Ray counts as alive, but that do not respond."""
         return self._silent & self._nodes.keys()
 
     def node_at(self, address: str) -> Node | None:
@@ -277,7 +277,7 @@ class NodeMonitor:
         return self._nodes.get(node_id)
 
     def update(self) -> list[Change]:
-        """What has changed since the last call; to be called often."""
+        """The changes since the last call; call it often."""
         changes: list[Change] = []
         now = self._clock.monotonic()
         if now >= self._next_ping:
@@ -295,7 +295,7 @@ class NodeMonitor:
         self._pings.clear()
 
     def _refresh(self, now: float) -> list[Change]:
-        """What Ray says: who is new, and who was declared dead."""
+        """Reads from Ray which nodes are new and which are dead."""
         found = {node.id: node for node in alive_nodes(self._ray)}
         dead = [self._nodes[key] for key in self._nodes.keys() - found.keys() if key not in self._silent]
         for key in self._nodes.keys() - found.keys():
@@ -324,6 +324,6 @@ class NodeMonitor:
             silence = now - self._last_sign[key]
             if key not in self._silent and (ping.is_gone or silence > self._timeout):
                 self._silent.add(key)
-                reason = outcome if outcome and ping.is_gone else f"no sign of life for {silence:.0f} s"
+                reason = outcome if outcome and ping.is_gone else f"no response for {silence:.0f} s"
                 changes.append(Change(self._nodes[key], is_lost=True, reason=reason))
         return changes

@@ -1,4 +1,4 @@
-"""Is a cluster there, and is it one of ours? Asked in a child process, because Ray may wait for ever or abort.
+"""Checks that a compatible cluster is at an address, in a child process, because Ray may block or abort.
 
 `python -m palaestra.cluster.probe HOST:PORT [join]`, with Ray's variables in the environment: a line of JSON on stdout.
 """
@@ -34,14 +34,14 @@ TOKEN_REFUSED = "InvalidAuthToken"  # noqa: S105  what Ray says of a wrong one
 class ProbeResult:
     ray: str = ""
     python: str = ""
-    error: str = ""  # why there is no session, though somebody answered
+    error: str = ""  # why there is no session, though the head responded
 
 
 def probe(address: Address, access: Mapping[str, str], *, joins: bool = False) -> None:
-    """Nothing, or an error that says why there will be no session at `address`; within 30 seconds.
+    """Raises the reason why no session at `address` is possible; within 30 seconds.
 
-    `access` are the variables with which Ray may be asked there (see `token`).
-    Whoever `joins` is no part of the cluster yet, and a session needs a machine that is.
+    `access` holds Ray's environment variables for that address (see `token`).
+    `joins`: this machine is not in the cluster yet, so no session is opened.
     """
     _connect(address)
     answer = _probe_in_child(address, access, joins=joins)
@@ -54,7 +54,7 @@ def probe(address: Address, access: Mapping[str, str], *, joins: bool = False) -
         )
     if answer.error:
         raise RunFailed(
-            f"There is no way into the cluster at {address}: {answer.error}",
+            f"No session with the cluster at {address}: {answer.error}",
             f"Does this machine belong to it? Join with: palaestra worker --address {address} --cpus 0",
         )
 
@@ -89,13 +89,13 @@ def _probe_in_child(address: Address, access: Mapping[str, str], *, joins: bool)
         return ProbeResult(**json.loads(said.strip().rpartition("\n")[2]))
     except (ValueError, TypeError):
         raise RunFailed(
-            f"Whoever is at {address} did not answer as a Ray cluster within {ANSWER_SECONDS:.0f} s.",
+            f"{address} did not respond as a Ray cluster within {ANSWER_SECONDS:.0f} s.",
             "Is it the port that the head of the cluster printed (6379 unless told otherwise)?",
         ) from None
 
 
 def inspect_cluster(address: Address, *, joins: bool) -> ProbeResult:
-    """In the child: versions first, for sessions of another version fail in odd ways; then a session, for a moment."""
+    """In the child: compares versions first, then opens a session for a moment."""
     ray = load_ray()
     usage: Any = import_module("ray._common.usage.usage_lib")
     metadata = usage.get_cluster_metadata(ray._raylet.GcsClient(address=str(address)))

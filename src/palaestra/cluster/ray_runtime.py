@@ -1,4 +1,4 @@
-"""Ray as it is installed here: imported only when somebody needs it, and told what the environment says now."""
+"""The installed Ray: imported when it is needed, with the current environment variables, in a private directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUIET = {
 
 
 def require_ray() -> None:
-    """Before anything else is done: it is here, and new enough."""
+    """Refuses a missing or too old Ray."""
     try:
         found = version("ray")
     except PackageNotFoundError:
@@ -40,20 +40,20 @@ def require_ray() -> None:
     if numbers < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise UsageError(
-            f"Ray {found} is too old: before {wanted} anybody on the network may run code in it.",
+            f"Ray {found} is too old: before {wanted} anyone on the network can run code in it.",
             f"Install it with: pip install 'palaestra[{EXTRA}]' --upgrade",
         )
 
 
 def load_ray() -> Any:
-    """The module; what it costs (half a second) is paid here."""
+    """Imports Ray (half a second)."""
     require_ray()
     return import_module("ray")
 
 
 @contextmanager
 def ray_variables(variables: Mapping[str, str]) -> Iterator[Any]:
-    """Ray with these environment variables, which its processes inherit; ours are as before at the end."""
+    """Ray with these environment variables, which its processes inherit; restored afterwards."""
     wanted = {**QUIET, **variables}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -72,7 +72,7 @@ def ray_variables(variables: Mapping[str, str]) -> Iterator[Any]:
 
 @contextmanager
 def on_loopback() -> Iterator[None]:
-    """Ray replaces 127.0.0.1 by an address of this machine that others can reach; here it must not."""
+    """Keeps Ray from replacing 127.0.0.1 by an address that other machines can reach."""
     services: Any = import_module("ray._private.services")
     before = services.resolve_ip_for_localhost
     services.resolve_ip_for_localhost = _unchanged
@@ -84,7 +84,7 @@ def on_loopback() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What Ray's machines complain of is printed on our standard output, which is not theirs; here it is logged."""
+    """Logs the messages of Ray's machines, which Ray would print on standard output."""
     worker: Any = import_module("ray._private.worker")
     before = worker.print_to_stdstream
     worker.print_to_stdstream = _log
@@ -104,7 +104,7 @@ def _unchanged(host: str) -> str:
 
 
 def _read_again() -> None:
-    """Ray reads its settings and its token once; we may be the second to open a session in this process."""
+    """Makes Ray read its settings and its token again, for a second session in this process."""
     native: Any = import_module("ray._raylet")
     native.Config.initialize("")
     native.AuthenticationTokenLoader.instance().reset_cache()
@@ -117,7 +117,7 @@ MAX_PATH_LENGTH = 45  # Ray's sockets lie 62 characters deeper, and the kernel t
 
 @contextmanager
 def private_directory() -> Iterator[Path]:
-    """Ray opens its own folder to everybody, so it lies in one that is ours alone."""
+    """A directory that only this user can enter, since Ray makes its own readable for all."""
     base = tempfile.gettempdir()
     if len(base) > MAX_PATH_LENGTH - len("/palaestra-ray-12345678/r"):
         base = "/tmp"  # noqa: S108  mkdtemp makes a folder that is ours alone
@@ -133,7 +133,7 @@ def private_directory() -> Iterator[Path]:
 
 
 def sweep(base: Path) -> None:
-    """Remove what sessions left behind that were killed: our own folders, of processes that are no more."""
+    """Removes the directories of killed sessions."""
     for folder in base.glob(f"{PREFIX}*"):
         try:
             if folder.stat(follow_symlinks=False).st_uid != os.getuid():

@@ -1,6 +1,6 @@
-"""The state of a cluster, node by node: `palaestra cluster`, and the page.
+"""The state of a cluster, node by node, for `palaestra cluster` and the page.
 
-`python -m palaestra.cluster.status HOST:PORT` asks in a process of its own, because Ray may wait for ever or abort.
+`python -m palaestra.cluster.status HOST:PORT` runs in a process of its own, because Ray may block or abort.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ SAME, DIFFERENT, UNKNOWN = "same", "different", "unknown"
 class NodeStatus:
     host: str
     address: str
-    state: str  # up; silent: Ray counts it, but it did not answer; dead: Ray has lost it
+    state: str  # up; silent: alive for Ray, but it did not respond; dead: lost
     is_head: bool = False
     cpus: float = 0.0
     cpus_used: float = 0.0
     gpus: float = 0.0
     gpus_used: float = 0.0
-    versions: dict[str, str] = field(default_factory=dict)  # of Python, Ray and Palaestra; empty: no answer
+    versions: dict[str, str] = field(default_factory=dict)  # of Python, Ray and Palaestra; empty: no response
     code: str = UNKNOWN  # same, different, unknown
     differences: list[str] = field(default_factory=list)  # versions and files
-    last_sign_seconds: float | None = None  # since it last answered; None: it never did while we asked
+    last_sign_seconds: float | None = None  # since its last response; None: it never responded
     reason: str = ""  # why it is silent or dead
 
 
 @dataclass(frozen=True)
 class ClusterJob:
-    """Work in flight: a program that is connected to the cluster."""
+    """A program that is connected to the cluster."""
 
     address: str  # of the machine that it runs on
     pid: int
@@ -82,7 +82,7 @@ def describe_node(code: dict[str, Any]) -> dict[str, Any]:
 
 
 def cluster_status(ray: Any, address: str) -> ClusterStatus:
-    """Of an open session."""
+    """The status of the cluster of an open session."""
     responses = query_nodes(ray, describe_node, asdict(code_of_process(())))
     state: Any = import_module("ray._private.state")
     free = state.available_resources_per_node()
@@ -130,7 +130,7 @@ def _alive(entry: dict[str, Any], responses: NodeResponses, free: dict[str, dict
 
 
 def _used(total: float, unused: float, free: dict[str, dict[str, float]], node: Node) -> float:
-    """A node that Ray says nothing of is taken for idle."""
+    """The used amount; a node without figures counts as idle."""
     return total - unused if node.id in free else 0.0
 
 
@@ -140,7 +140,7 @@ def _dead(entry: dict[str, Any]) -> NodeStatus:
 
 
 def read_status(address: str) -> ClusterStatus:
-    """From a process of its own; raises what it was told there."""
+    """Reads the status in a child process, and raises its error."""
     command = [sys.executable, "-m", "palaestra.cluster.status", address]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=STATUS_SECONDS, check=False)

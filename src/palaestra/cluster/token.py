@@ -1,4 +1,4 @@
-"""Who may use a cluster: Ray's token, looked for where Ray looks for it. Its value is never printed or logged."""
+"""Ray's token, which protects a cluster, found where Ray looks for it. Its value is never printed or logged."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def find_token(variables: Mapping[str, str], home: Path | None = None) -> Token 
     if variables.get(TOKEN, "").strip():
         return Token(TOKEN)
     if named := variables.get(TOKEN_PATH):
-        if not _holds_something(Path(named)):
-            raise UsageError(f"{TOKEN_PATH}={named!r} is no file with a token in it that can be read.", TOKEN_HINT)
+        if not _has_content(Path(named)):
+            raise UsageError(f"{TOKEN_PATH}={named!r} is not a readable file with a token.", TOKEN_HINT)
         return Token(named)
     usual = default_path(home)
-    return Token(str(usual)) if _holds_something(usual) else None
+    return Token(str(usual)) if _has_content(usual) else None
 
 
 def default_path(home: Path | None = None) -> Path:
@@ -46,15 +46,15 @@ def default_path(home: Path | None = None) -> Path:
 
 
 def access(address: Address, variables: Mapping[str, str], home: Path | None = None) -> dict[str, str]:
-    """The variables with which Ray may be asked at `address`. Without a token nobody is sent anywhere but home."""
+    """Ray's environment variables for a session at `address`; without a token only this machine is allowed."""
     mode = variables.get(MODE, "").lower()
     if mode not in {"", "token", "disabled"}:
-        raise UsageError(f"{MODE}={mode!r} is none of Ray's modes that are known here.", f"Set {MODE}=token.")
+        raise UsageError(f"Unknown value of {MODE}: {mode!r}.", f"Set {MODE}=token.")
     if mode == "disabled":
         if address.is_local:
             return {MODE: "disabled"}
         raise UsageError(
-            f"{MODE}=disabled, and {address} is not this machine: who may run code there would be anybody.",
+            f"{MODE}=disabled, and {address} is not this machine: anyone could run code there.",
             f"Unset {MODE}, and start the cluster's head with 'palaestra worker --head' or with {MODE}=token.",
         )
     if find_token(variables, home) is not None:
@@ -67,7 +67,7 @@ def access(address: Address, variables: Mapping[str, str], home: Path | None = N
 
 
 def fresh_access() -> dict[str, str]:
-    """A token that nobody else has, for a cluster that lives as long as this process."""
+    """A new token for a cluster that ends with this process."""
     return {MODE: "token", TOKEN: secrets.token_hex(BITS // 8)}
 
 
@@ -82,7 +82,7 @@ def write_new_token(home: Path | None = None) -> Token:
     return Token(str(path))
 
 
-def _holds_something(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     try:
         return bool(path.read_text(encoding="utf-8").strip())
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""A plan is a list of seeds; a report is what happened on each of them; a suite is several plans for one policy."""
+"""Plans, reports and requests of evaluations. A plan is a list of seeds; a suite is several plans for one policy."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DEFAULT = "default"  # the simulation in the environment that a checkpoint was t
 
 
 class Stopped(Exception):
-    """Somebody asked to stop; the batch under way is given up and leaves nothing."""
+    """The evaluation was stopped; nothing of the current batch is recorded."""
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Who plays what. Results depend on nothing else, least of all on who carries it out."""
+    """One simulation of a checkpoint. Results depend on nothing else, and not on the evaluator."""
 
     checkpoint: str  # "RUN_ID:EPOCH" or a path, for tracing
     env_id: str
@@ -38,7 +38,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """One simulation, played."""
+    """The episodes of one plan."""
 
     plan: EvaluationPlan
     episodes: tuple[EpisodeResult, ...]  # in the order of the plan's seeds
@@ -61,12 +61,13 @@ class EvaluationReport:
 
 @dataclass(frozen=True)
 class SuiteReport:
-    """All simulations of a suite, played once by one checkpoint; at least one."""
+    """The reports of all simulations of a suite, for one checkpoint; at least one report."""
 
     reports: tuple[EvaluationReport, ...]
-    seconds: float  # of wall time, from the first step to the last
-    missing: tuple[str, ...] = ()  # simulations of which no episode was played in time
-    code_differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by host whose code was accepted
+    seconds: float  # of wall time
+    missing: tuple[str, ...] = ()  # simulations without an episode
+    # By host: what differs in its code, which was accepted.
+    code_differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def checkpoint(self) -> str:
@@ -78,7 +79,7 @@ class SuiteReport:
 
     @property
     def mean(self) -> float:
-        """The score: the mean over simulations of their mean return, so that none weighs more by being played more."""
+        """The score: the mean over simulations of their mean return, so that all have the same weight."""
         return _mean([report.mean for report in self.reports])
 
     @property
@@ -91,7 +92,7 @@ class SuiteReport:
 
     @property
     def std(self) -> float:
-        """Of all episodes, whatever simulation they are of."""
+        """Standard deviation over the episodes of all simulations."""
         return _deviation(self.returns)
 
     @property
@@ -104,7 +105,7 @@ class SuiteReport:
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """Everything that somebody elsewhere needs to judge a checkpoint, but for its bytes; nothing in it is an object."""
+    """Everything that another machine needs to evaluate a checkpoint, except for its bytes; plain types only."""
 
     run: str  # id
     run_name: str
@@ -112,26 +113,26 @@ class EvaluationRequest:
     agent_step: int
     weights: str  # sha256 of the checkpoint's weights
     plans: tuple[EvaluationPlan, ...]  # one for each simulation
-    versions: dict[str, str] = field(default_factory=dict)  # of who asks
+    versions: dict[str, str] = field(default_factory=dict)  # of the sender
     git_commit: str = ""
 
 
 class RemoteEvaluator(Protocol):
-    """Judges checkpoints somewhere else. No call waits for it; what it cannot do is its own affair and its own line.
+    """Evaluates checkpoints on other machines. No method blocks.
 
     The service `remote_evaluator` of an executor returns one, or raises.
     """
 
     def submit(self, request: EvaluationRequest, sidecar: Path) -> None:
-        """Take it; the checkpoint is held until the request is answered."""
+        """Starts an evaluation; retention keeps the checkpoint until the result is collected."""
         ...
 
     def collect(self) -> list[tuple[EvaluationRequest, SuiteReport | str]]:
-        """What was answered since the last call: a report, or why there is none."""
+        """The results since the last call: a report, or an error message."""
         ...
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Gives up the open requests."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""An evaluation as a kind of worker. A daemon imports this, so torch stays out of it."""
+"""The worker kind `evaluate`. The daemon imports this module, so it must not import torch."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class EvaluateConfig(Frozen):
-    """What `palaestra eval` can be asked, as settings; null means: as the run has it."""
+    """The options of `palaestra eval` as settings; null means: as the run has it."""
 
-    target: str = Field(default="", description="what is judged: RUN, RUN:best, RUN:latest, RUN:EPOCH or a path")
+    target: str = Field(default="", description="what is evaluated: RUN, RUN:best, RUN:latest, RUN:EPOCH or a path")
     suite: str = Field(default="", description="a recipe's name, a plugin's or a FILE.yaml; empty: the run's own")
     episodes: int | None = Field(default=None, ge=1, description="of each simulation")
     seed: int | None = Field(default=None, ge=0, description="of the first episode, the others follow")
-    deterministic: bool | None = Field(default=None, description="the likeliest action instead of a drawn one")
+    deterministic: bool | None = Field(default=None, description="take the most likely action instead of a sample")
     max_steps: int | None = Field(default=None, ge=1, description="steps after which an episode is stopped")
     repeat: bool = Field(default=False, description="batch after batch, until it is stopped")
     video: bool = Field(default=False, description="record an MP4 of the episodes")
     replays: bool = Field(default=False, description="record each episode for 'palaestra replay'")
-    workers: int = Field(default=1, ge=1, description="processes that play; results are the same")
+    workers: int = Field(default=1, ge=1, description="processes that play; results do not change")
     env: dict[str, Any] = Field(
         default_factory=dict,
         description="settings of the environment other than the checkpoint's: id, kwargs, max_episode_steps",
@@ -104,12 +104,12 @@ def _unknown_env_settings(env: dict[str, Any]) -> list[FieldError]:
 
 
 def pin_target(target: str, runs_root: Path) -> str:
-    """The same target for ever: by the time it is judged, `latest` would be the evaluation itself."""
+    """A target that stays the same: when it is evaluated, `latest` would be the evaluation itself."""
     if not target:
         raise UsageError("An evaluation needs a 'target'.", "For example: target=latest:best")
     found = find_target(target, runs_root)
     if not committed_epochs(found.directory):
-        raise NotFound(f"'{target}' has no checkpoint that could be judged.", "Has it saved one yet?")
+        raise NotFound(f"'{target}' has no checkpoint.", "Has it saved one yet?")
     run = RunDirectory(found.directory.parent)
     if isinstance(found.selector, Path) or run.path.parent != runs_root.absolute():
         return target

@@ -260,7 +260,7 @@ def test_shares_on_a_node_that_falls_silent_are_played_again_and_late_results_dr
             if ray.tasks and not lost:
                 lost.append(self.node("b"))
                 self._silent.add("b")
-                changes.append(Change(self.node("b"), is_lost=True, reason="no sign of life for 20 s"))
+                changes.append(Change(self.node("b"), is_lost=True, reason="no response for 20 s"))
             return changes
 
     class Holding(StandIn):
@@ -276,7 +276,7 @@ def test_shares_on_a_node_that_falls_silent_are_played_again_and_late_results_dr
     assert done["error"] == ""
     assert done["retries"] > 0
     assert drive.notes == [
-        "Node left out: b (10.0.0.b): no sign of life for 20 s. Its episodes are played elsewhere.",
+        "Node left out: b (10.0.0.b): no response for 20 s. Its episodes are played elsewhere.",
     ]
 
 
