@@ -83,7 +83,7 @@ def test_a_child_leads_its_own_process_group_or_session(echo):
 
 def test_ending_kills_a_child_that_does_not_end_by_itself_and_closes_the_pipe():
     child = LineChild(code(DEAF), output=subprocess.DEVNULL)
-    answers = child.answers
+    answers = child.descriptor
     child.end(grace_seconds=0.05)
     assert child.process.returncode == -signal.SIGKILL
     assert child.is_closed
@@ -107,7 +107,7 @@ def test_without_waiting_a_full_pipe_keeps_the_rest_for_later():
 def test_the_descriptor_of_the_answers_may_be_in_a_variable():
     child = LineChild(
         code("import os; os.write(int(os.environ['ANSWERS']), b'{}\\n')"),
-        answer_variable="ANSWERS",
+        pipe_variable="ANSWERS",
         variables={**os.environ, "ANSWERS": "overwritten"},
     )
     try:

@@ -73,7 +73,7 @@ def test_the_score_of_a_run_is_that_of_its_newest_evaluated_checkpoint_whenever_
     assert bench.session.record.summary["score"] == 7.5
     evaluator.results = [result_of(3, 9.0), result_of(1, 5.0)]
     evaluations.collect()
-    bench.session.beat(4, 128, 1.0, {"steps_per_second": 1.0})
+    bench.session.heartbeat(4, 128, 1.0, {"steps_per_second": 1.0})
     assert bench.session.record.summary == {"score": 9.0, "steps_per_second": 1.0}
 
 

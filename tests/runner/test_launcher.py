@@ -122,7 +122,7 @@ os.write(int(os.environ["PALAESTRA_REPORT_FD"]), json.dumps({"exit_code": 2, "at
 @pytest.mark.parametrize(("tail", "report"), [(b"\n", ExitReport(2, 1.0)), (b"", None)])
 def test_a_report_is_received_after_the_end_of_its_process_if_it_is_whole(tail, report):
     program = REPORTS.replace("TAIL", repr(tail))
-    child = LineChild([sys.executable, "-c", program], answer_variable=REPORT_VARIABLE)
+    child = LineChild([sys.executable, "-c", program], pipe_variable=REPORT_VARIABLE)
     child.process.wait()
     assert receive_report(child) == report
     assert child.is_closed

@@ -106,8 +106,8 @@ def test_a_save_in_progress_is_recorded_also_when_training_fails(make_bench, sma
 
 def test_quick_reports_are_passed_on_together_each_with_its_own_time(make_bench, small_config, loop_of, monkeypatch):
     bench = make_bench(small_config(total_steps=32 * 5, checkpoints={"save_interval": 0}))
-    beats, beat = [], bench.session.beat
-    monkeypatch.setattr(bench.session, "beat", lambda *reported: (beats.append(reported[0]), beat(*reported)))
+    beats, beat = [], bench.session.heartbeat
+    monkeypatch.setattr(bench.session, "heartbeat", lambda *reported: (beats.append(reported[0]), beat(*reported)))
     loop = loop_of(bench)
     take = loop._handle
 

@@ -162,10 +162,10 @@ def test_training_goes_on_while_a_checkpoint_of_that_moment_is_written(bench, pa
     assert patient.save(bench.state, meanwhile=True) is None
     assert slow_disk.reached.wait(30)
     next(reports)
-    patient.settle(wait=False)
+    patient.complete_save(wait=False)
     assert (patient.saved_epoch, bench.entries("checkpoint.saved"), bench.metrics_logger.calls) == (-1, [], ["flush"])
     slow_disk.go_on.set()
-    patient.settle()
+    patient.complete_save()
     assert (patient.saved_epoch, bench.metrics_logger.calls) == (1, ["flush", "checkpoint 1"])
     assert [entry.data["epoch"] for entry in bench.entries("checkpoint.saved")] == [1]
     weights, saved = bench.manager.load_weights()
@@ -193,7 +193,7 @@ def test_a_failed_background_save_is_recorded_with_its_epoch_and_retried(bench, 
     slow_disk.go_on.set()
     patient.save(bench.state, meanwhile=True)
     next(reports)
-    patient.settle()
+    patient.complete_save()
     [entry] = bench.entries("checkpoint.failed")
     assert (entry.data["epoch"], entry.data["step"], patient.saved_epoch) == (1, 32, -1)
     bench.clock.seconds += RETRY_SECONDS

@@ -25,19 +25,19 @@ def test_from_its_first_moment_the_run_is_running_in_this_process(bench):
 
 
 def test_status_goes_to_disk_at_most_once_a_second(bench):
-    bench.session.beat(1, 32, 10.0, {})
+    bench.session.heartbeat(1, 32, 10.0, {})
     assert read_record(bench.directory).epoch == 0
     bench.clock.seconds += STATUS_SECONDS
-    bench.session.beat(2, 64, 10.0, {"episodic_return": 7.0})
+    bench.session.heartbeat(2, 64, 10.0, {"episodic_return": 7.0})
     assert (read_record(bench.directory).epoch, read_record(bench.directory).summary) == (2, {"episodic_return": 7.0})
-    bench.session.beat(3, 96, 10.0, {})
+    bench.session.heartbeat(3, 96, 10.0, {})
     assert read_record(bench.directory).epoch == 2
 
 
 def test_a_heartbeat_is_in_the_journal_every_ten_seconds(bench):
     for second in range(25):
         bench.clock.seconds = float(second)
-        bench.session.beat(second, second * 32, 32.0, {})
+        bench.session.heartbeat(second, second * 32, 32.0, {})
     beats = bench.entries("run.heartbeat")
     assert [entry.data["epoch"] for entry in beats] == [HEARTBEAT_SECONDS, 2 * HEARTBEAT_SECONDS]
     assert beats[0].data["steps_per_second"] == 32.0
@@ -119,7 +119,7 @@ def test_a_directory_that_is_gone_ends_the_run_with_the_reason_and_is_not_made_a
         path.mkdir()
     bench.clock.seconds += STATUS_SECONDS
     with pytest.raises(RunFailed, match="was deleted or moved while the run was using it") as failed:
-        bench.session.beat(1, 32, 10.0, {})
+        bench.session.heartbeat(1, 32, 10.0, {})
     with pytest.raises(RunFailed, match="deleted or moved"):
         bench.saver.save(bench.state)
     bench.session.failed(failed.value, 1)
@@ -150,7 +150,7 @@ def follower_session(bench, clock):
 def test_a_follower_keeps_its_state_and_writes_nothing(bench, follower_session, caplog):
     before = {path: path.read_bytes() for path in bench.directory.path.rglob("*") if path.is_file()}
     caplog.set_level(logging.INFO, "palaestra")
-    follower_session.beat(1, 32, 10.0, {})
+    follower_session.heartbeat(1, 32, 10.0, {})
     follower_session.stopping("SIGTERM")
     follower_session.cancelled("SIGTERM", 143)
     record = follower_session.record

@@ -148,7 +148,7 @@ class LineReader:
 class LineChild:
     """A child that takes lines on its standard input and answers through a pipe of its own, not by printing.
 
-    The descriptor of that pipe is the child's last argument, or the variable `answer_variable`. Ctrl-C in a terminal
+    The descriptor of that pipe is the child's last argument, or the variable `pipe_variable`. Ctrl-C in a terminal
     does not reach the child: it leads a process group, or with `own_session` a session. With `can_wait` false, `send`
     keeps what the pipe does not take until the next call.
     """
@@ -162,18 +162,18 @@ class LineChild:
         errors: IO[bytes] | int | None = None,
         folder: Path | str | None = None,
         descriptors: Sequence[int] = (),
-        answer_variable: str = "",
+        pipe_variable: str = "",
         own_session: bool = False,
         can_wait: bool = True,
     ) -> None:
         """`variables`: the whole environment. `output` and `errors`: where standard output and error go."""
         answers, theirs = os.pipe()
         own = dict(os.environ if variables is None else variables)
-        if answer_variable:
-            own[answer_variable] = str(theirs)
+        if pipe_variable:
+            own[pipe_variable] = str(theirs)
         try:
             self.process = subprocess.Popen(
-                [*command, *([] if answer_variable else [str(theirs)])],
+                [*command, *([] if pipe_variable else [str(theirs)])],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=errors,
@@ -199,7 +199,7 @@ class LineChild:
         return self.process.pid
 
     @property
-    def answers(self) -> int:
+    def descriptor(self) -> int:
         """The descriptor to select on."""
         assert self._reader is not None, "not after `end`"
         return self._reader.descriptor

@@ -52,7 +52,7 @@ class EvaluatorProcess:
             variables={**os.environ, "OMP_NUM_THREADS": "1", **program.variables},
             folder=program.directory,
         )
-        self.messages = self._child.answers  # the descriptor to select on
+        self.messages = self._child.descriptor  # the descriptor to select on
         self.send(start)
 
     @property

@@ -136,7 +136,7 @@ class Progress:
         rate = (self._steps - self._first_step) / max(self._session.seconds, 1e-9)
         episodes = {"episodes_played": float(self._played), "episodes_total": float(self._total_episodes)}
         summary = {**self._summary, **episodes, "steps_per_second": rate}
-        self._session.beat(self._results.batch_count, self._steps, rate, summary)
+        self._session.heartbeat(self._results.batch_count, self._steps, rate, summary)
 
 
 def _episodes_of(evaluation: EvaluationSession) -> int:

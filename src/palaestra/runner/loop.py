@@ -120,7 +120,7 @@ class TrainingLoop:
 
     def _save_the_end(self) -> None:
         state = self._state
-        self._saver.settle()
+        self._saver.complete_save()
         (is_missing,) = state.group.max_over_ranks(int(self._saver.saved_epoch != state.iteration))
         if is_missing:
             self._saver.save(state)
@@ -160,7 +160,7 @@ class TrainingLoop:
         summary, average = {"steps_per_second": last.steps_per_second}, self._saver.average_return
         if average is not None:
             summary["episodic_return"] = average
-        self._session.beat(last.report.iteration, last.report.env_steps, last.steps_per_second, summary)
+        self._session.heartbeat(last.report.iteration, last.report.env_steps, last.steps_per_second, summary)
 
     def _report_straggler(self, report: IterationReport) -> None:
         straggler = self._stragglers.update(report.rank_seconds)
@@ -172,7 +172,7 @@ class TrainingLoop:
     def _save_and_evaluate(self, report: IterationReport) -> None:
         """A checkpoint is saved before it is submitted; evaluators read it from disk while training goes on."""
         self._evaluations.collect()
-        self._saver.settle(wait=False)
+        self._saver.complete_save(wait=False)
         iteration = report.iteration
         is_evaluated = is_due(self._config.evaluate_interval, iteration - 1, iteration)
         if not (is_evaluated or self._is_save_due(iteration) or self._must_retry):

@@ -84,7 +84,7 @@ class Rank:
             errors=output,
             folder=folder,
             descriptors=descriptors,
-            answer_variable=REPORT_VARIABLE,
+            pipe_variable=REPORT_VARIABLE,
         )
         self.process = self._child.process
 

@@ -89,10 +89,10 @@ class Saver:
     def save(self, state: TrainingState, *, meanwhile: bool = False) -> Checkpoint | None:
         """Writes a durable checkpoint; None if that failed. All metrics up to it are on disk before it.
 
-        `meanwhile`: a thread writes the files while training continues; gives None, and `settle` finishes the save.
+        `meanwhile`: a thread writes the files while training continues; gives None; `complete_save` finishes it.
         Waits for the previous save first, so that checkpoints appear in order.
         """
-        self.settle()
+        self.complete_save()
         self._session.check_directory()  # saving would create it again
         if meanwhile:
             self._save_in_background(state)
@@ -119,7 +119,7 @@ class Saver:
         others = gather_captures(state)  # first, because afterwards either all ranks have torch or none has
         return {"training": state.capture(), OTHERS: others, "session": self.capture()}
 
-    def settle(self, *, wait: bool = True) -> None:
+    def complete_save(self, *, wait: bool = True) -> None:
         """Finishes a save in progress and records its result; without `wait` only if the thread is done."""
         if self._in_progress is None or self._thread is None or not (wait or self._thread.is_done):
             return
@@ -135,7 +135,7 @@ class Saver:
 
     def finish(self) -> None:
         """Finishes a save in progress and stops the thread."""
-        self.settle()
+        self.complete_save()
         if self._thread is not None:
             self._thread.close()
             self._thread = None
@@ -208,7 +208,7 @@ class FollowerSaver:
         del saved
         self.saved_epoch = epoch
 
-    def settle(self, *, wait: bool = True) -> None:
+    def complete_save(self, *, wait: bool = True) -> None:
         """This rank writes nothing."""
 
     def finish(self) -> None:

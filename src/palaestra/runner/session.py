@@ -113,7 +113,7 @@ class RunSession:
         """The score of the newest evaluated checkpoint; it is kept in the summary until there is a newer one."""
         self.record = replace(self.record, summary={**self.record.summary, SCORE: score})
 
-    def beat(self, epoch: int, step: int, steps_per_second: float, summary: dict[str, float]) -> None:
+    def heartbeat(self, epoch: int, step: int, steps_per_second: float, summary: dict[str, float]) -> None:
         """Updates progress; on disk at most once a second."""
         now = self._clock.monotonic()
         self._progress = (epoch, step, summary)

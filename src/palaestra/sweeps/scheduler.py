@@ -139,7 +139,7 @@ class LocalTrial:
                 variables={**variables, LAUNCHER: str(os.getpid())},
                 output=log,
                 errors=log,
-                answer_variable=REPORT_VARIABLE,
+                pipe_variable=REPORT_VARIABLE,
             )
         self.process = self._child.process
         self._child.send_line(order.job)

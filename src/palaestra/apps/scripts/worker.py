@@ -97,7 +97,9 @@ class ScriptRun:
                 logger.warning("No checkpoint was saved (%s): %s.", *rest)
             elif kind == "ended":
                 self.ended = (str(rest[0]), str(rest[1]))
-        self._session.beat(self._keeper.saved, self._ledger.step, self._ledger.steps_per_second, self._ledger.summary())
+        self._session.heartbeat(
+            self._keeper.saved, self._ledger.step, self._ledger.steps_per_second, self._ledger.summary()
+        )
 
     def _keep_film(self, pictures: str, film: str, frame_rate: float) -> None:
         directory = self._session.directory

@@ -217,7 +217,7 @@ def _report_round(output: LeaderOutput, report: RoundReport, progress: Progress,
         figures["discover/flips"] = float(progress.walk.flips)
     episodes = tuple(_row(episode, report.moves, index) for index, episode in enumerate(report.episodes))
     output.loggers.write(Sample(report.moves, figures, {"discover/episodes_per_second": rate}, episodes, time.time()))
-    output.session.beat(report.round, report.moves, rate, {"best_rank": progress.best_rank})
+    output.session.heartbeat(report.round, report.moves, rate, {"best_rank": progress.best_rank})
     output.view.show(newest.scheme, progress.pool[0], newest.reward, report.moves, first + len(report.episodes) - 1)
 
 

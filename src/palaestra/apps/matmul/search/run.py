@@ -163,7 +163,7 @@ def _run_rounds(
                 break
             round_count += 1
             rate = (search.flips - first_flips) / max(time.monotonic() - started_at, 1e-9)
-            session.beat(round_count, search.flips, rate, {"best_rank": search.best_rank})
+            session.heartbeat(round_count, search.flips, rate, {"best_rank": search.best_rank})
             has_improved = (search.ascents, search.rung, -search.search.best_rank) > before
             if has_improved:
                 rung = "" if search.is_at_top else f"{search.search.format} "
