@@ -67,60 +67,60 @@ MAX_PARTS = 64  # entries of an action; native/engine/action_head.hpp
 class NativeEngine:
     name = "native"
 
-    def __init__(self, state: NativePpo, kernels: str = "") -> None:
+    def __init__(self, algorithm: NativePpo, kernels: str = "") -> None:
         """Raises Unsupported for what only the torch engine can do."""
         if native_learner is None:
             raise Unsupported("it was not compiled where palaestra was installed")
         self._compiled = native_learner
-        tape, interface = state.buffer, state.interface
-        plan, parameters = _network(state)
+        buffer, interface = algorithm.buffer, algorithm.interface
+        plan, parameters = _network(algorithm)
         vector = plan_vector_input(plan, interface.observation_space)
         head = plan_head(interface.action_space)
         if len(head.counts) > MAX_PARTS:
             raise Unsupported(f"actions of {len(head.counts)} numbers")
-        self._inputs = NetworkInputs(plan, tape)
-        self.arrays = _rollout_arrays(state, self._inputs, head)
+        self._inputs = NetworkInputs(plan, buffer)
+        self.arrays = _rollout_arrays(algorithm, self._inputs, head)
         self._learner = native_learner.Learner(
             network=plan,
             head=head,
             network_input=vector,
             parameters=parameters,
             buffer={**self.arrays, "codes": self._inputs.codes},
-            normalizer=_normalizer(state, vector),
-            horizon=tape.horizon,
-            env_count=state.envs.count,
-            threads=state.config.torch_threads,
-            segment_length=state.segment_length,
+            normalizer=_normalizer(algorithm, vector),
+            horizon=buffer.horizon,
+            env_count=algorithm.envs.count,
+            threads=algorithm.config.torch_threads,
+            segment_length=algorithm.segment_length,
             kernels=kernels,
         )
-        self._update_config = _update_config(native_learner, state.config.ppo)
-        self._floats = [block for block in (*tape.blocks.values(), tape.rewards) if block.dtype == np.float32]
+        self._update_config = _update_config(native_learner, algorithm.config.ppo)
+        self._floats = [block for block in (*buffer.blocks.values(), buffer.rewards) if block.dtype == np.float32]
         self._memory_names = plan.memory_names
         self._native_envs: ClassicControlEnvs | None = None
         self._batch: BatchRollout | None = None
-        self.description = f"native, {self._learner.kernels}; environments stepped {self._choose_stepping(state)}"
+        self.description = f"native, {self._learner.kernels}; environments stepped {self._choose_stepping(algorithm)}"
 
-    def _choose_stepping(self, state: NativePpo) -> str:
+    def _choose_stepping(self, algorithm: NativePpo) -> str:
         """Where the environments are stepped, and the reason if they are not stepped inside"""
-        envs = unwrap_published(state.envs)
+        envs = unwrap_published(algorithm.envs)
         try:
             if isinstance(envs, InProcessEnvs):
                 self._native_envs = ClassicControlEnvs(envs, self._compiled)
                 return "inside"
             if isinstance(envs, BatchEnvs):
-                self._batch = BatchRollout(envs, state.buffer, self._compiled, self._learner)
+                self._batch = BatchRollout(envs, algorithm.buffer, self._compiled, self._learner)
                 return "inside, but step by step from Python while a viewer is connected"
         except Unsupported as reason:
             return f"in Python: {reason}"
         return "outside, in a batch or in worker processes"
 
-    def iterate(self, state: NativePpo, progress: Progress) -> Iteration:
+    def iterate(self, algorithm: NativePpo, progress: Progress) -> Iteration:
         began = perf_counter()
-        episodes = self._collect(state, progress)
-        played = perf_counter()
-        stats = self._update(state, progress)
+        episodes = self._collect(algorithm, progress)
+        collected = perf_counter()
+        stats = self._update(algorithm, progress)
         return Iteration(
-            state.config.ppo.batch_size, stats, episodes, PhaseTimes(played - began, perf_counter() - played)
+            algorithm.config.ppo.batch_size, stats, episodes, PhaseTimes(collected - began, perf_counter() - collected)
         )
 
     def export_env_state(self) -> None:
@@ -131,74 +131,75 @@ class NativeEngine:
         if self._native_envs is not None:
             self._native_envs.invalidate()
 
-    def _collect(self, state: NativePpo, progress: Progress) -> Sequence[EpisodeResult]:
-        self._learner.begin_rollout(state.action_seed, progress.iteration)
-        self._load_memory(state)
+    def _collect(self, algorithm: NativePpo, progress: Progress) -> Sequence[EpisodeResult]:
+        self._learner.begin_rollout(algorithm.action_seed, progress.iteration)
+        self._load_memory(algorithm)
         try:
-            episodes = self._collect_inside(state) if self._native_envs is not None else self._collect_outside(state)
+            collect = self._collect_outside if self._native_envs is None else self._collect_inside
+            episodes = collect(algorithm)
         except IndexError as error:  # the engine checks observations when it reads them
             raise RunFailed(
-                f"An environment of '{state.config.env}' left its own observation space: {error}."
+                f"An environment of '{algorithm.config.env}' left its own observation space: {error}."
             ) from error
         if not self._compiled.are_finite(self._floats):
-            state.buffer.refuse_non_finite()
-        self._store_memory(state)
-        scaler = state.tensors.agent.return_scaler if state.config.policy.normalize_returns else None
+            algorithm.buffer.refuse_non_finite()
+        self._store_memory(algorithm)
+        scaler = algorithm.tensors.agent.return_scaler if algorithm.config.policy.normalize_returns else None
         if scaler is not None:
-            self._scale(state, scaler)
+            self._scale(algorithm, scaler)
         return episodes
 
-    def _load_memory(self, state: NativePpo) -> None:
+    def _load_memory(self, algorithm: NativePpo) -> None:
         if self._memory_names:
             self._learner.load_memory(
-                [np.ascontiguousarray(state.tensors.memory[name].numpy()) for name in self._memory_names]
+                [np.ascontiguousarray(algorithm.tensors.memory[name].numpy()) for name in self._memory_names]
             )
 
-    def _store_memory(self, state: NativePpo) -> None:
+    def _store_memory(self, algorithm: NativePpo) -> None:
         if self._memory_names:
-            after = [np.empty(state.tensors.memory[name].shape, np.float32) for name in self._memory_names]
+            after = [np.empty(algorithm.tensors.memory[name].shape, np.float32) for name in self._memory_names]
             self._learner.store_memory(after)
-            state.tensors.memory = {
+            algorithm.tensors.memory = {
                 name: torch.from_numpy(part) for name, part in zip(self._memory_names, after, strict=True)
             }
 
-    def _scale(self, state: NativePpo, scaler: ReturnScaler) -> None:
+    def _scale(self, algorithm: NativePpo, scaler: ReturnScaler) -> None:
         """Like `scaler.scale`, whose loop over steps in torch takes longer than a small update."""
-        tape = state.buffer
-        sums = np.empty_like(tape.rewards)
+        buffer = algorithm.buffer
+        sums = np.empty_like(buffer.rewards)
         self._compiled.discounted_sums(
-            tape.rewards, tape.starts[1:], state.tensors.reward_sums.numpy(), state.config.ppo.gamma, sums
+            buffer.rewards, buffer.starts[1:], algorithm.tensors.reward_sums.numpy(), algorithm.config.ppo.gamma, sums
         )
-        scaler.moments.update(torch.from_numpy(sums).flatten(), state.group.stack)
+        scaler.moments.update(torch.from_numpy(sums).flatten(), algorithm.group.stack)
         factor = (scaler.moments.variance + normalise.EPSILON).rsqrt().float()
-        torch.from_numpy(tape.rewards).mul_(factor).clamp_(-scaler.clip, scaler.clip)
+        torch.from_numpy(buffer.rewards).mul_(factor).clamp_(-scaler.clip, scaler.clip)
 
-    def _collect_inside(self, state: NativePpo) -> Sequence[EpisodeResult]:
+    def _collect_inside(self, algorithm: NativePpo) -> Sequence[EpisodeResult]:
         native = self._native_envs
         assert native is not None, "the caller checks this"
         native.import_state()
         episodes = EpisodeColumns(**native.native.collect(self._learner))
-        native.publish(state.envs, state.buffer.horizon, len(episodes), state.buffer.rewards[-1])
+        native.publish(algorithm.envs, algorithm.buffer.horizon, len(episodes), algorithm.buffer.rewards[-1])
         return episodes
 
-    def _collect_outside(self, state: NativePpo) -> Sequence[EpisodeResult]:
+    def _collect_outside(self, algorithm: NativePpo) -> Sequence[EpisodeResult]:
         """Environments that the engine does not own: through a batch step API, or step by step from Python."""
-        ends = EpisodeEnds(state.buffer)
-        if self._batch is None or is_watched(state.envs):
-            self._collect_steps(state, ends)
+        ends = EpisodeEnds(algorithm.buffer)
+        if self._batch is None or is_watched(algorithm.envs):
+            self._collect_steps(algorithm, ends)
         else:
-            self._batch.collect(state.envs, ends)
+            self._batch.collect(algorithm.envs, ends)
         self._evaluate_values(ends.truncations)
         return ends.episodes
 
-    def _collect_steps(self, state: NativePpo, ends: EpisodeEnds) -> None:
+    def _collect_steps(self, algorithm: NativePpo, ends: EpisodeEnds) -> None:
         """Python steps the environments, the engine does the rest."""
-        tape, envs, act = state.buffer, state.envs, self._learner.act
+        buffer, envs, act = algorithm.buffer, algorithm.envs, self._learner.act
         actions = self.arrays["actions"]
-        for step in range(tape.horizon):
+        for step in range(buffer.horizon):
             act(step)
-            result = envs.step(actions[step], tape.rows[step + 1])
-            tape.rewards[step] = result.rewards
+            result = envs.step(actions[step], buffer.rows[step + 1])
+            buffer.rewards[step] = result.rewards
             ends.add(step, result.endings)
 
     def _evaluate_values(self, truncations: list[tuple[int, Ending]]) -> None:
@@ -207,18 +208,18 @@ class NativeEngine:
         refuse_non_finite_ends(vector, envs)
         self._learner.evaluate_values(vector, [step for step, _ in truncations], envs, codes)
 
-    def _update(self, state: NativePpo, progress: Progress) -> UpdateStats:
-        ppo, config = state.config.ppo, self._update_config
+    def _update(self, algorithm: NativePpo, progress: Progress) -> UpdateStats:
+        ppo, config = algorithm.config.ppo, self._update_config
         config.clip = value_at(ppo.clip, progress.fraction)
         config.entropy_coefficient = value_at(ppo.entropy_coefficient, progress.fraction)
         config.learning_rate = learning_rate = value_at(ppo.learning_rate, progress.fraction)
-        norm = self._learner.update(state.shuffler.bit_generator.capsule, config, state.group.reducer)
+        norm = self._learner.update(algorithm.shuffler.bit_generator.capsule, config, algorithm.group.reducer)
         if not math.isfinite(norm):
             raise NonFinite(f"The gradient's norm is {norm}.")
         stats = UpdateStats(**self._learner.stats(), learning_rate=learning_rate)
-        if state.config.policy.normalize_observations:
-            state.tensors.agent.take_in(state.buffer.observations, state.group.stack)
-        state.buffer.rewind()
+        if algorithm.config.policy.normalize_observations:
+            algorithm.tensors.agent.take_in(algorithm.buffer.observations, algorithm.group.stack)
+        algorithm.buffer.rewind()
         return stats
 
 
@@ -238,12 +239,12 @@ def _update_config(compiled: Any, ppo: PpoConfig) -> Any:
     return config
 
 
-def _network(state: NativePpo) -> tuple[NetworkPlan, dict[str, NDArray[np.float32]]]:
+def _network(algorithm: NativePpo) -> tuple[NetworkPlan, dict[str, NDArray[np.float32]]]:
     """The network's plan and parameters, without torch if possible."""
-    if state.network is not None:
-        return state.network.plan, _adam_arrays(state.network.numbers)
-    optimizer = state.tensors.optimizer
-    plan = policy_plan.plan_policy(state.tensors.agent, optimizer.flat)
+    if algorithm.network is not None:
+        return algorithm.network.plan, _adam_arrays(algorithm.network.numbers)
+    optimizer = algorithm.tensors.optimizer
+    plan = policy_plan.plan_policy(algorithm.tensors.agent, optimizer.flat)
     return plan, _adam_arrays({name: part.numpy() for name, part in optimizer.adam_memory().items()})
 
 
@@ -253,12 +254,12 @@ def _adam_arrays(numbers: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[n
     return {other_names.get(name, name): part for name, part in numbers.items()}
 
 
-def _rollout_arrays(state: NativePpo, inputs: NetworkInputs, head: HeadPlan) -> dict[str, NDArray[Any]]:
+def _rollout_arrays(algorithm: NativePpo, inputs: NetworkInputs, head: HeadPlan) -> dict[str, NDArray[Any]]:
     """The arrays of the rollout buffer, and those that the engine adds, each [T, B, …]."""
-    tape = state.buffer
-    shape = (tape.horizon, state.envs.count)
+    buffer = algorithm.buffer
+    shape = (buffer.horizon, algorithm.envs.count)
     is_continuous = head.kind is HeadKind.GAUSSIAN
-    is_single = not is_continuous and len(head.counts) == 1 and not hasattr(state.interface.action_space, "counts")
+    is_single = not is_continuous and len(head.counts) == 1 and not hasattr(algorithm.interface.action_space, "counts")
     dtype = np.float32 if is_continuous else np.int64
     own: dict[str, NDArray[Any]] = {
         name: np.zeros(shape, np.float32) for name in ("log_probs", "values", "next_values", "advantages", "returns")
@@ -267,16 +268,16 @@ def _rollout_arrays(state: NativePpo, inputs: NetworkInputs, head: HeadPlan) -> 
     return {
         **own,
         "observations": inputs.vector,
-        "rewards": tape.rewards,
-        "starts": tape.starts,
-        "terminated": tape.terminated,
+        "rewards": buffer.rewards,
+        "starts": buffer.starts,
+        "terminated": buffer.terminated,
     }
 
 
-def _normalizer(state: NativePpo, vector: InputPlan) -> NormalizerPlan | None:
-    if not state.config.policy.normalize_observations:
+def _normalizer(algorithm: NativePpo, vector: InputPlan) -> NormalizerPlan | None:
+    if not algorithm.config.policy.normalize_observations:
         return None
-    normalizer = state.tensors.agent.observation_normalizer
+    normalizer = algorithm.tensors.agent.observation_normalizer
     assert normalizer is not None, "asked for by the configuration"
     assert vector.kind is InputKind.FLOATS, "the normalizer accepts nothing else"
     box: Any = normalizer.parts["part_"]
