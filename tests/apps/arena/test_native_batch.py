@@ -204,7 +204,7 @@ def story(threads, form, world_count=7, steps=80):
 
 @pytest.fixture
 def as_many_threads_as_asked(monkeypatch):
-    monkeypatch.setattr(native_batch, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(native_batch, "MIN_THREAD_WORK", 1)
 
 
 def test_a_small_batch_is_not_split_and_a_large_one_is():
