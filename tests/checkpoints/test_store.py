@@ -149,7 +149,7 @@ def test_scores_written_from_many_threads_are_all_kept(manager, save):
 
 
 def test_nothing_there_is_not_found_and_nothing_to_resume(manager):
-    with pytest.raises(NotFound, match="no checkpoint"):
+    with pytest.raises(NotFound, match="No checkpoint"):
         manager.load_weights()
     assert manager.load_trainer_state() is None
     assert manager.load_for_resume() is None

@@ -118,7 +118,7 @@ def read_first_bytes(path: Path) -> tuple[int, bytes]:
         with open_regular_file(path, MAX_FILE_BYTES, follow_links=True) as (stream, size):
             return size, stream.read(LENGTH_BYTES + MAX_HEADER_BYTES)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no file {path}.") from error
+        raise NotFound(f"The file does not exist: {path}.") from error
 
 
 def run_child(action: str, path: Path, *further: Path) -> dict[str, Any]:

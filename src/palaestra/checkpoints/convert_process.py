@@ -1,4 +1,4 @@
-"""Runs as a process of its own, with limits, to parse one file that somebody sent.
+"""A separate process with resource limits that parses one untrusted file.
 
     python -P -m palaestra.checkpoints.convert_process inspect FILE
     python -P -m palaestra.checkpoints.convert_process convert FILE OUT.safetensors

@@ -130,7 +130,7 @@ def read_sidecar(directory: Path, epoch: int) -> Checkpoint:
     try:
         raw = read_regular_file(path, sidecar_text.MAX_BYTES)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no checkpoint of epoch {epoch} in {directory}.") from error
+        raise NotFound(f"No checkpoint of epoch {epoch} in {directory}.") from error
     checkpoint = sidecar_text.decode(raw, str(path), path)
     if checkpoint.epoch != epoch:
         raise DamagedFile(f"{path}: speaks of epoch {checkpoint.epoch} (copied over from another checkpoint?).")

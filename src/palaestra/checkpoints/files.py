@@ -81,7 +81,7 @@ def _own_process_start(pid: int) -> int | None:
 
 
 def _process_start(pid: int) -> int | None:
-    """When the process began, on a clock that nobody can set; None when there is no such process."""
+    """Start time of the process on a monotonic clock; None if the process does not exist."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
     except (FileNotFoundError, ProcessLookupError):

@@ -107,7 +107,7 @@ class CheckpointManager(CheckpointStore):
             )
         if _checked_epoch(epoch) not in durable.committed_epochs(self.directory):
             raise NotFound(
-                f"There is no checkpoint of epoch {epoch} in {self.directory}.",
+                f"No checkpoint of epoch {epoch} in {self.directory}.",
                 f"Save its agent first: save_agent(agent, {epoch}).",
             )
         state = {"optimizer": optimizer.state_dict(), "epoch": epoch, "agent_step": agent_step}

@@ -1,6 +1,6 @@
 """A module with the weights of a checkpoint in it. What does not fit is refused before any memory is spent on it.
 
-A sidecar is a few hundred bytes that somebody may have sent; `hidden: [20000, 20000]` in it asks for gigabytes. So the
+A sidecar is a few hundred bytes that may come from elsewhere; `hidden: [20000, 20000]` in it asks for gigabytes. So the
 safetensors header, which the file itself proves, bounds what may be built: no tensor larger than the largest in the
 file, no more of them than it holds, and of our own components none of a shape that it does not have.
 """
@@ -54,7 +54,7 @@ FACTORIES = {
     **dict.fromkeys((torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn), 0),
     **dict.fromkeys((Tensor.new_empty, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full), 1),
 }
-# What torch and arithmetic say to sizes that cannot be.
+# What torch and arithmetic raise for impossible sizes.
 UNBUILDABLE = (RuntimeError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 
 

@@ -112,7 +112,7 @@ def in_use(directory: Path, epoch: int) -> Iterator[None]:
     path = directory / model_name(epoch)
     descriptor = _open_if_there(path)
     if descriptor is None:
-        raise NotFound(f"There is no checkpoint of epoch {epoch} in {directory}.")
+        raise NotFound(f"No checkpoint of epoch {epoch} in {directory}.")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         if not _is_unchanged(path, descriptor):

@@ -78,7 +78,7 @@ def rank_from_best(checkpoints: Iterable[Checkpoint], metric: str = "score") -> 
 
 
 def comparable_episodes(checkpoints: Iterable[Checkpoint]) -> int:
-    """The number of episodes over which most checkpoints were evaluated; 0 where nobody said how many."""
+    """The number of episodes over which most checkpoints were evaluated; 0 if unknown."""
     counts = Counter(episodes for one in checkpoints for episodes in scores_by_episodes(one))
     return max(counts, key=lambda episodes: (counts[episodes], episodes), default=0)
 
@@ -124,7 +124,7 @@ def check_metric(metric: str, checkpoints: Sequence[Checkpoint]) -> None:
 
 def _epoch(epoch: int) -> int:
     if not 0 <= epoch < 10**18:
-        raise UsageError(f"Epoch {epoch} cannot be.", "Epochs count from 0.")
+        raise UsageError(f"Invalid epoch: {epoch} (must be at least 0).", "Epochs count from 0.")
     return epoch
 
 
@@ -174,7 +174,7 @@ def open_checkpoint(directory: Path, selector: str | int | Path = "latest") -> O
     if isinstance(chosen, str):
         opened = open_best(directory) if chosen == "best" else open_latest(directory)
         if opened is None:
-            raise NotFound(f"There is no checkpoint in {directory}.", "Has the run saved one yet?")
+            raise NotFound(f"No checkpoint in {directory}.", "Has the run saved one yet?")
         return opened
     where = directory if isinstance(chosen, int) else chosen.parent
     epoch = chosen if isinstance(chosen, int) else epoch_of_path(chosen)

@@ -54,12 +54,13 @@ def lies_in_own_store(checkpoints: Path, runs_root: Path | None = None) -> bool:
 
 def _file_target(path: Path, store: RunStore) -> Target:
     if not path.exists():
-        raise NotFound(f"There is no file {path}.", "Give a run with a selector, such as my-run:best, or a path.")
+        hint = "Give a run with a selector, such as my-run:best, or a path."
+        raise NotFound(f"The file does not exist: {path}.", hint)
     return Target(path.parent, path, _was_made_here(path, RunDirectory(path.resolve().parent.parent), store.root))
 
 
 def _refused_file(path: Path) -> DamagedFile:
-    """Pickles are refused by `inspect_file` itself; other files hold weights, but nobody says of what."""
+    """`inspect_file` itself refuses pickles; other files hold weights without a description of the policy."""
     kind = inspect_file(path).kind
     return DamagedFile(
         f"{path} holds weights ({kind}), but nothing says which policy and environment they belong to.",

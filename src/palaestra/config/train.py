@@ -28,7 +28,7 @@ class CheckpointConfig(Frozen):
 
 
 class LiveConfig(Frozen):
-    enabled: bool = Field(default=True, description="the run can be watched; costs nothing while nobody does")
+    enabled: bool = Field(default=True, description="the run can be watched live; costs nothing without viewers")
     budget: float = Field(
         default=0.015, gt=0, le=1, description="largest share of the time that goes into pictures while watched"
     )

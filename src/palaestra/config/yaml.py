@@ -128,7 +128,7 @@ def _refuse_hostile_events(text: str, source: str) -> None:
 
 
 TEXT = "tag:yaml.org,2002:str"
-KNOWN_WORDS = 512  # of each kind: more than a file has. A sidecar brings a dozen that nobody says again once it is gone
+KNOWN_WORDS = 512  # of each kind: more than one file has
 SCALAR = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+@=()-]*(?: [A-Za-z0-9_./+@=()-]+)*", re.ASCII)
 QUOTED = re.compile(r"'((?:[ -&(-~]|'')*)'")
 KEY = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*", re.ASCII)

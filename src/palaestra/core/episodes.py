@@ -21,7 +21,7 @@ class EpisodeResult:
 
 @dataclass(frozen=True, eq=False)
 class EpisodeColumns(Sequence[EpisodeResult]):
-    """Without seeds and extras, all of one moment; an episode becomes an object when somebody asks for it."""
+    """Episodes that ended at the same time, without seeds and extras; an `EpisodeResult` is created on access."""
 
     env_indices: Sequence[int]
     total_rewards: Sequence[float]

@@ -20,7 +20,7 @@ from typing import Any
 
 class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        """Only the module itself knows its names, so that whoever replaces one there replaces it here."""
+        """Looks the name up in the real module, so that a monkeypatched name is seen here."""
         return getattr(import_module(self.__name__), name)
 
 

@@ -1,4 +1,4 @@
-"""What a run is: the request that asked for it, its record, and the moves its state may make."""
+"""A run: its request, its record, its states and their transitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 UNREADABLE = "unknown"  # the kind of a run whose status cannot be read
 NEWER_VERSION = "written by a newer version"  # what stands in place of its recipe when that is the reason
-UPLOADED = "upload"  # the kind of a run that is nothing but a checkpoint which somebody sent
+UPLOADED = "upload"  # the kind of a run that consists of an uploaded checkpoint
 
 
 class RunState(StrEnum):
@@ -41,7 +41,7 @@ MOVES: dict[RunState, frozenset[RunState]] = {
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What somebody asked for, before anything was made of it."""
+    """A request for a run, as submitted."""
 
     kind: str  # worker kind: "native", later "evaluate", "cleanrl", "matmul"
     recipe: str

@@ -35,7 +35,7 @@ def build_loggers(
     """`settings` is the whole configuration as plain data, to be shown beside the curves.
 
     A logger that cannot be created (no W&B, a read-only directory) is reported through `on_dropped`; only a plugin name
-    that nobody knows is an error, because it is a typing mistake and the run has not begun.
+    that does not exist is an error, because the run has not started yet.
     """
     clock = clock or SystemClock()
     plugin_makers = [(name, plugins.load("loggers", name)) for name in config.plugins]

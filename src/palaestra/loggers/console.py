@@ -1,7 +1,7 @@
 """The live status: a table on a terminal, plain lines anywhere else. Always on stderr, never from a thread.
 
 The table is drawn from `write`, at most four times a second, so it shows nothing between two iterations and costs
-nothing while the trainer works. A terminal that was stopped with Ctrl-S, or a pipe that nobody reads, is left alone
+nothing while the trainer works. A terminal that was stopped with Ctrl-S, or a full pipe, is left alone
 until it takes text again: it must not hold up the run.
 """
 
@@ -133,7 +133,7 @@ def can_encode(console: Console | PlainConsole) -> bool:
 class PlainConsole:
     @property
     def file(self) -> TextIO:
-        """As it is now: whoever captures stderr replaces it."""
+        """The current `sys.stderr`, which tests and notebooks replace."""
         return sys.stderr
 
     def say(self, line: str) -> None:

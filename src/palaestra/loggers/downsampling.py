@@ -95,7 +95,7 @@ INFINITY = math.inf
 
 
 class OpenInterval:
-    """Means are running sums, added up in the order of the iterations: whoever resumes gets the same bits."""
+    """Means are running sums in the order of the iterations, so that a resumed run gets the same bits."""
 
     def __init__(self, first_step: int) -> None:
         self.first_step = first_step

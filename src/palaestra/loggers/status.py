@@ -78,7 +78,7 @@ class Status:
 
 
 class StatusTracker:
-    """Takes samples cheaply (every iteration) and makes a `Status` when somebody looks (a few times a second)."""
+    """Takes samples cheaply in every iteration and builds a `Status` on request, a few times a second."""
 
     def __init__(self, header: RunHeader) -> None:
         self._header = header

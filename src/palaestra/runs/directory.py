@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Made when the run is made, so that whoever writes into one need not ask whether it is there.
+# Created with the run, so that writers need not check whether they exist.
 SUBDIRECTORIES = (
     "logs",
     "checkpoints",

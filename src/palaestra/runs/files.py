@@ -23,7 +23,7 @@ MAX_JSON_BYTES = 16 << 20
 MAX_YAML_BYTES = 1 << 20
 
 _serials = itertools.count(1)
-_in_flight: set[Path] = set()  # temporaries of this process that somebody is still writing
+_in_flight: set[Path] = set()  # temporary files that this process is still writing
 
 
 def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:
@@ -86,7 +86,7 @@ def write_json(path: Path, data: Any, *, durable: bool = True) -> None:
 
 
 def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES, *, follow_links: bool = True) -> Any:
-    """`follow_links` False: for files of a run, which we wrote ourselves; whoever sent it may have put a link there."""
+    """`follow_links` False: for files of a run, which we wrote ourselves; a link there may come from elsewhere."""
     content = _read_bounded(path, max_bytes, follow_links=follow_links)
     try:
         return json.loads(content)
@@ -113,7 +113,7 @@ def sweep_temporaries(directory: Path) -> list[Path]:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Does nobody work any more on this `.KIND-PID-…` file or directory?
+    """Whether no process works any more on this `.KIND-PID-…` file or directory?
 
     Our own pid is no excuse: in a container the process before us had the same one.
     """
@@ -144,7 +144,7 @@ def _read_bounded(path: Path, max_bytes: int, *, follow_links: bool = True) -> b
         with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags | os.O_CLOEXEC)) as stream:
             content = stream.read(max_bytes + 1) or b""
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"There is no file {path}.") from error
+        raise NotFound(f"The file does not exist: {path}.") from error
     except OSError as error:
         reason = "it is a link, and links are not followed here" if error.errno == errno.ELOOP else error.strerror
         raise DamagedFile(f"{path} cannot be read: {reason}.") from error

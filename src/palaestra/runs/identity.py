@@ -1,4 +1,4 @@
-"""What a run is called: an id for machines, a name for people."""
+"""Run ids (ULIDs), run names and the links in `by-name/`."""
 
 from __future__ import annotations
 

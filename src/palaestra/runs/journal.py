@@ -100,7 +100,7 @@ EVENTS: dict[str, EventSpec] = {
     "run.queued": EventSpec(
         "info", ("sequence", "priority", "attempt"), "a daemon accepted the run, or accepted to go on with it"
     ),
-    "run.prioritised": EventSpec("info", ("priority",), "somebody moved the waiting run within the queue"),
+    "run.prioritised": EventSpec("info", ("priority",), "the priority of the queued run was changed"),
     "worker.started": EventSpec(
         "info", ("pid", "attempt", "command", "gpus"), "a daemon started a process for the run"
     ),

@@ -45,7 +45,7 @@ def run_lock(directory: RunDirectory) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold(path: Path) -> Iterator[None]:
-    """An exclusive lock on a file of its own, with the holder's pid inside for whoever asks."""
+    """An exclusive lock on a separate file that contains the pid of its holder."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -62,7 +62,7 @@ def hold(path: Path) -> Iterator[None]:
 
 
 def _leave_pid(descriptor: int) -> None:
-    """A courtesy: on a full disk the lock holds all the same, only nobody can say who has it."""
+    """Best effort: on a full disk the lock works too, but its file names no holder."""
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

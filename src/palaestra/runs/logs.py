@@ -48,7 +48,7 @@ def run_log(directory: RunDirectory, rank: int = 0) -> Iterator[None]:
 
 
 class RunLogHandler(logging.FileHandler):
-    """On a full disk lines are lost in silence: whoever cannot write metrics or checkpoints has said so already."""
+    """On a full disk lines are dropped silently: failed writes of metrics and checkpoints are reported anyway."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging's name for it
         """Instead of a traceback on stderr for every line."""

@@ -98,7 +98,7 @@ class ReplayWriter:
         self._end = end
 
     def _write(self, text: str) -> None:
-        """What nobody could read again is not written."""
+        """Refuses replays that could not be read again."""
         content = text.encode()
         self._written += len(content)
         if len(content) > MAX_LINE or self._written > MAX_TEXT or self.step_count > MAX_STEPS:
@@ -168,7 +168,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         with path.open("rb") as raw:
             yield from _unpacked(gzip.GzipFile(fileobj=raw), path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"There is no file {path}.") from error
+        raise NotFound(f"The file does not exist: {path}.") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DamagedFile(f"{path} cannot be unpacked: {error}. It was cut short, or is no replay.") from error
     except OSError as error:

@@ -129,7 +129,7 @@ class RunStore:
     def _build(
         self, record: RunRecord, request: RunRequest, config: dict[str, Any], queue: dict[str, Any] | None
     ) -> RunDirectory:
-        """Write all files under a name that nobody looks at, then rename once."""
+        """Write all files under a hidden name, then rename once."""
         workshop = self.root / f".new-{os.getpid()}-{record.id}"
         final = self.directory(record.id)
         with in_flight(workshop):

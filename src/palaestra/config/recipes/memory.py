@@ -1,4 +1,4 @@
-"""Tasks that nobody solves without remembering. They come with Palaestra; see testing/envs."""
+"""Recipes for tasks that need a policy with memory; the environments are in testing/envs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Weights & Biases, kept at arm's length.
+"""Metrics logger for Weights & Biases.
 
-Its client can raise, hang or leave inside the training loop, so it lives in a process of its own
+The W&B client can raise, hang or exit inside the training loop, so it runs in a separate process
 (`process.py`). What is sent goes through a socket that never blocks: when it is full, a message is dropped and
-counted. The worst that can happen to a run is one line that says so. Samples are handed over four times a second.
+counted. The worst case for a run is one warning. Samples are sent four times a second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process in which W&B lives: `python -m palaestra.loggers.wandb.process SOCKET PARENT_PID`.
+"""The process that runs the W&B client: `python -m palaestra.loggers.wandb.process SOCKET PARENT_PID`.
 
 It reads messages until the stream ends, then finishes. It dies with its parent, and ignores Ctrl-C, which is
 meant for the trainer.

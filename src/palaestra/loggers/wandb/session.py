@@ -1,4 +1,4 @@
-"""What is said to W&B, in which words. Runs only inside `wandb_process`."""
+"""Translates messages into calls of the W&B client. Runs only in the W&B process."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def choose_mode(requested: str) -> str:
 
 
 def choose_project(requested: str) -> str:
-    """WANDB_PROJECT stands in for a project that nobody set."""
+    """The configured project; WANDB_PROJECT replaces the default."""
     default = str(WandbConfig.model_fields["project"].default)
     return os.environ.get("WANDB_PROJECT", requested) if requested == default else requested
 

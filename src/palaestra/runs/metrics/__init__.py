@@ -1,4 +1,4 @@
-"""One door to `metrics.db`."""
+"""Reading and writing `metrics.db`, and the cache of curves for charts."""
 
 from __future__ import annotations
 

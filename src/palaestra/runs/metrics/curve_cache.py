@@ -1,9 +1,8 @@
-"""Curves laid out for charts: files by name, kept beside the runs by whoever serves them.
+"""A cache of metric curves for charts: one set of files per name, stored by the daemon.
 
 `metrics.db` is clustered by step, because that is what costs a training least; one curve of it means reading it all.
-So a server keeps a copy by name, adds what was written since it last looked, and begins anew when something was taken
-back (a run that goes on from a checkpoint) or does not verify. It is never the truth and can be deleted at any time.
-One process at a time may keep a cache.
+So the server stores a copy by name, appends new samples, and rebuilds it when samples were removed (a run resumed from
+a checkpoint) or a file does not verify. The cache can be deleted at any time. Only one process at a time may use it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 ROW = np.dtype([("key", "<i8"), *((name, INTERVAL_POINT[name]) for name in INTERVAL_POINT.names or ())])
 ROWS_AT_ONCE = 50_000  # 2.8 MB
-SAMPLES_PER_TRANSACTION = 1000  # in one transaction: a run that goes on must wait until nobody reads its file at rest
+SAMPLES_PER_TRANSACTION = 1000  # in one transaction: a resumed run must wait until no process reads its closed file
 STABLE_SECONDS = 1.0  # a file that changed less than this before it was read may have changed again since
 SAVE_SECONDS = 10.0  # what was added meanwhile is read once more by the next daemon, should this one be killed
 
@@ -184,7 +183,7 @@ class CurveCache:
 
 
 def _add_samples(folder: Path, reader: MetricsReader, index: CurveIndex, verified: set[str]) -> CurveIndex:
-    """With the samples that were written next. Names that are new were read back by nobody, but written by us."""
+    """The index with the next samples. New names need no verification, because this process wrote them."""
     after, keys, curves = index.newest_sample, reader.keys(), {**index.curves}
     until = reader.nth_sample(after, SAMPLES_PER_TRANSACTION)
     rows = reader.raw_points(after, until)

@@ -67,7 +67,7 @@ def append_rows(path: Path, extent: Extent, rows: Rows) -> Extent:
 
 
 def replace_rows(path: Path, rows: Rows) -> Extent:
-    """All of it anew; whoever reads the old file just now reads it to its end."""
+    """Writes a new file; readers of the old one can read it to its end."""
     data = rows.tobytes()
     write_atomic(path, data, durable=False)
     return Extent(len(rows), zlib.crc32(data))

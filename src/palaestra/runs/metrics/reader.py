@@ -1,4 +1,4 @@
-"""Readers of `metrics.db`: any number, at any time, never in the writer's way."""
+"""Reads `metrics.db`, any number of processes at any time, without blocking the writer."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ class MetricsReader:
 
 def _connect(path: Path) -> sqlite3.Connection:
     if not path.is_file():
-        raise NotFound(f"There are no metrics at {path}.")
+        raise NotFound(f"The metrics file does not exist: {path}.")
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     try:
         return _open(address, path)
@@ -282,7 +282,7 @@ def _open(address: str, path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
         if is_empty(connection):
-            raise NotFound(f"There are no metrics in {path} yet.")
+            raise NotFound(f"No metrics in {path} yet.")
         if check(connection, path) < INTERVALS_SINCE:
             create_temporary_interval_tables(connection)
     except BaseException:

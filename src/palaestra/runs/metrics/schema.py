@@ -49,7 +49,7 @@ CREATE TABLE episodes (
 );
 """
 
-# Since version 2. A sample of many iterations has its means among the points: whoever knows only version 1 still reads
+# Since version 2. A sample of many iterations has its means among the points: a reader of version 1 still reads
 # every curve.
 INTERVAL_TABLES = """
 CREATE TABLE intervals (

@@ -1,4 +1,4 @@
-"""The one writer of a run's `metrics.db`."""
+"""Writes a run's `metrics.db`; one process at a time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ logger = logging.getLogger(__name__)
 
 WAL_PAGES = 4000  # 16 MB between the checkpoints that SQLite makes by itself
 BUSY_SECONDS = 5.0  # that SQLite waits for a lock by itself
-WAIT_LIMIT_SECONDS = 300.0  # the reader may be somebody who works behind everybody else on a full machine
+WAIT_LIMIT_SECONDS = 300.0  # the reader may be slow on a busy machine
 WARN_AFTER_SECONDS = 2.0  # of waiting, before it is said what for
 POLL_SECONDS = 0.01
 
 
 class MetricsInUse(UsageError):
-    """Somebody else writes the same file just now, or reads what must not change meanwhile."""
+    """Another process writes the same file, or reads it while its journal mode must change."""
 
 
 class MetricsWriter:
@@ -42,8 +42,8 @@ class MetricsWriter:
     """
 
     def __init__(self, path: Path, *, is_secondary: bool = False) -> None:
-        """A guest adds to what a run has written and leaves the kind of file that it finds: whoever turns one into the
-        other has to wait until nobody reads."""
+        """A secondary writer adds samples to an existing file and leaves its journal mode unchanged: changing the mode
+        has to wait until no process reads the file."""
         self._path = path
         self._is_secondary = is_secondary
         self._names: dict[tuple[str, bool], int] = {}
@@ -196,7 +196,7 @@ def _connect(path: Path, *, is_secondary: bool) -> sqlite3.Connection:
     except sqlite3.DatabaseError as error:
         connection.close()
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # what is above tells which kind of busy
-            raise MetricsInUse(f"{path} is in use ({error}).", "Try again when nobody reads all of it.") from error
+            raise MetricsInUse(f"{path} is in use ({error}).", "Try again later.") from error
         raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
     except BaseException:
         connection.close()
