@@ -5,7 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := $(shell grep '^torch==' constraints.txt)
-NATIVE := native/CMakeLists.txt $(wildcard native/*.[ch]pp native/[a-z]*/*.[ch]pp)
+NATIVE := native/CMakeLists.txt $(wildcard native/*.h native/*.[ch]pp native/[a-z]*/*.[ch]pp native/engine/kernels/*.[ch]pp)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
