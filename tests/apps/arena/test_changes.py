@@ -57,7 +57,7 @@ def test_cooling_and_thawing_go_on_unsaid(world_of, same_state):
     assert states[-1].stations[0, 3] == 0
 
 
-def test_a_facing_that_does_not_follow_from_the_action_is_said(episode, same_state):
+def test_a_facing_that_does_not_follow_from_the_action_is_reported(episode, same_state):
     before, after = episode.states[0], episode.states[1]
     agents = after.agents.copy()
     agents[0, 2] = (agents[0, 2] + 1) % 4

@@ -31,7 +31,7 @@ def test_the_longer_side_has_at_most_so_many_pixels(episode, size, cell):
     assert draw_world(episode.states[0], size).shape == (11 * cell, 13 * cell, 3)
 
 
-def test_every_state_of_an_episode_is_a_picture_of_its_own(episode):
+def test_every_state_of_an_episode_is_an_image_of_its_own(episode):
     pictures = {draw_world(state, 104).tobytes() for state in episode.states[:20]}
     assert len(pictures) == 20
 
@@ -75,7 +75,7 @@ ROOM = walls_of("#####", "#...#", "#.#.#", "#...#", "#####")
 
 
 @pytest.mark.parametrize("cell", [4, 8, 16, 33])
-def test_the_picture_has_so_many_pixels_for_each_cell(cell):
+def test_the_image_has_so_many_pixels_for_each_cell(cell):
     assert ground_image(ROOM, cell).shape == (5 * cell, 5 * cell, 3)
 
 

@@ -26,7 +26,7 @@ def test_it_keeps_gymnasiums_rules_is_decided_by_its_seed_and_resumes_exactly(fo
     assert checked.why_inexact == ""
 
 
-def test_gymnasiums_checker_passes_with_pictures_too():
+def test_gymnasiums_checker_passes_with_images_too():
     made = gymnasium.make("palaestra/Arena-v0", render_mode="rgb_array", **SMALL)
     check_gymnasium_rules(made.unwrapped)
 
@@ -87,7 +87,7 @@ def test_the_class_offers_a_batch_with_a_time_limit_over_its_own():
     assert lengths == [[], [], [], [4, 4]]
 
 
-def test_it_is_drawn_as_picture_and_as_text_and_else_not_at_all():
+def test_it_is_drawn_as_image_and_as_text_and_else_not_at_all():
     env = ArenaEnv(render_mode="ansi", **SMALL)
     env.reset(seed=0)
     assert "##" in env.render()

@@ -46,7 +46,7 @@ def test_chance_takes_every_action_and_the_seed_decides():
     assert not np.array_equal(first({}), actions)
 
 
-def test_whoever_is_hired_sees_every_row_and_plays_all_but_ones_own():
+def test_other_players_get_every_row_and_act_for_all_but_the_persons_agent():
     """Everybody else walks north; what they see comes from the world itself."""
     kwargs = {**SMALL, "agents": 3}
     asked = []

@@ -73,7 +73,7 @@ def test_all_floor_is_connected_and_every_station_can_be_reached(settings, seed)
 
 @examples(max_examples=40, deadline=None)
 @given(any_settings(), st.integers(0, 2**64 - 1))
-def test_a_map_has_what_was_asked_for_and_every_cell_is_one_thing(settings, seed):
+def test_a_map_has_what_was_requested_and_every_cell_is_one_thing(settings, seed):
     drawn = draw_map(settings, WorldRng(seed))
     kinds = [kind for _, _, kind in drawn.stations]
     assert kinds == [kind for kind, station in enumerate(settings.stations) for _ in range(station.count)]
@@ -251,7 +251,7 @@ def test_the_six_faces_come_up_equally_often():
     assert sum((count - 1000) ** 2 / 1000 for count in faces.values()) < 20.5
 
 
-def test_dice_go_on_from_their_state():
+def test_the_generator_continues_from_its_state():
     rng = WorldRng(3)
     rng.next()
     assert WorldRng(rng.state).next() == rng.next()

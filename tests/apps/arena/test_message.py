@@ -52,7 +52,7 @@ def test_changes_have_the_bytes_that_the_page_says(world_of):
     assert encode_changes(between, world.state(), 5).endswith(station)
 
 
-def test_a_step_is_much_smaller_than_a_picture(episode):
+def test_a_step_is_much_smaller_than_an_image(episode):
     """Measured with 24 agents on a map of 25 x 25: 471 bytes, then 308 a step; all agents act at random."""
     sizes = [len(encode_changes(*pair, 1)) for pair in zip(episode.states, episode.states[1:], strict=False)]
     assert max(sizes) <= 16 + 13 * 8 + 7 * 9

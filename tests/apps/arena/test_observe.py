@@ -123,7 +123,7 @@ def test_tokens_tell_first_of_oneself_then_of_the_nearest_cells(world_of):
     )
 
 
-def test_cells_at_one_distance_are_told_row_by_row(world_of):
+def test_cells_at_one_distance_are_reported_row_by_row(world_of):
     world = world_of("### #># ###", view=3)
     tokens, _ = tokens_of(world)
     direct, diagonal = [(0, 1), (1, 0), (1, 2), (2, 1)], [(0, 0), (0, 2), (2, 0), (2, 2)]

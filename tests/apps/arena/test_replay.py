@@ -60,7 +60,7 @@ def test_the_summary_says_how_it_went(path, episode):
     assert summary["return_per_agent"] == pytest.approx(np.mean(sum(episode.rewards[1:])), abs=1e-5)
 
 
-def test_it_can_be_read_as_text_and_seen_as_a_picture(path):
+def test_it_can_be_read_as_text_and_seen_as_an_image(path):
     replay = open_replay(path)
     assert replay.text_at(9, color=False).count("\n") == 10 + 2
     assert "@" in replay.text_at(9, color=False, follow=11)  # follows agent 3: it counts around

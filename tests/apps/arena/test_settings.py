@@ -37,7 +37,7 @@ def test_everything_that_is_wrong_stands_in_one_message():
     )
 
 
-def test_settings_that_do_not_go_together_are_told_together():
+def test_settings_that_do_not_go_together_are_reported_together():
     message = refusal(view=4, sight=6, inventory={"ore": 60})
     assert "view=4 has no middle; try 3 or 5" in message
     assert "sight=6 is more than the 2 cells that view=4 shows each way" in message

@@ -64,7 +64,7 @@ def test_the_gauge_fills_as_a_station_cools():
     assert bright[0] < bright[-1]
 
 
-def test_facing_turns_the_picture():
+def test_facing_turns_the_image():
     """The light from the north-west and the shadow stay; the tip, the eyes and the load turn."""
     tips = [on_sand(agent(32, facing=facing)) for facing in range(4)]
     edges = [tips[0][0], tips[1][:, -1], tips[2][-1], tips[3][:, 0]]

@@ -65,7 +65,7 @@ def test_the_door_says_what_is_behind_it():
         assert read_capsule(capsule).describe_parts() == [("", "uint8", out[0].size)]
 
 
-def test_what_cannot_be_done_is_told_and_nothing_moves():
+def test_what_cannot_be_done_is_reported_and_nothing_moves():
     batch, out = begun()
     capsule = batch.step_api()
     api = read_capsule(capsule)

@@ -76,7 +76,7 @@ def test_a_part_of_a_world_is_refused_with_the_nearest_number():
         ArenaVectorEnv(num_envs=5, agents=3)
 
 
-def test_a_time_limit_and_pictures_are_those_asked_for():
+def test_a_time_limit_and_images_are_those_requested():
     envs = ArenaVectorEnv(num_envs=4, agents=2, render_mode="rgb_array", max_episode_steps=1, **SMALL)
     envs.reset(seed=0)
     pictures = envs.render()

@@ -30,13 +30,13 @@ BATCH = argument("batch_size", "int", 0, is_derived=True)
 ALL = (TRACK, CUDA, TARGET_KL, BATCH)
 
 
-def test_nothing_said_is_exactly_the_bare_script():
+def test_without_settings_the_run_equals_the_bare_script():
     values, complaints = complete(ALL, {})
     assert (values, complaints) == ({"track": False, "cuda": True, "target_kl": None}, [])
     assert command_words(ALL, values) == []
 
 
-def test_the_defaults_said_aloud_are_still_the_bare_script():
+def test_explicit_defaults_equal_the_bare_script():
     values, _ = complete(ALL, {"track": False, "cuda": True, "target_kl": None})
     assert command_words(ALL, values) == []
 

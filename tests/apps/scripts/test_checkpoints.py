@@ -66,7 +66,7 @@ def test_checkpoints_are_numbered_on_and_only_some_are_kept(keeper, directory, t
     assert [one.epoch for one in CheckpointManager(directory).list_all_checkpoints()] == [2, 3]
 
 
-def test_a_torn_snapshot_is_told_and_does_not_stop_the_script(keeper, directory, tmp_path):
+def test_a_torn_snapshot_is_reported_and_does_not_stop_the_script(keeper, directory, tmp_path):
     path = snapshot_file(tmp_path)
     path.write_bytes(path.read_bytes()[:-3])
     assert keeper.keep(path, 5) is None

@@ -114,7 +114,7 @@ def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tm
 
 
 @pytest.mark.slow
-def test_a_network_that_its_class_no_longer_makes_is_told_in_one_sentence(runs, scripts, tmp_path, ppo_agent):
+def test_a_network_that_its_class_no_longer_makes_is_reported_in_one_sentence(runs, scripts, tmp_path, ppo_agent):
     beside = tmp_path / "networks.py"
     beside.write_text("SIZE = 32\n")
     script = tmp_path / "ppo.py"
@@ -138,7 +138,7 @@ def test_only_the_id_of_its_environment_can_be_changed(saved, runs):
         EvaluationSession(load_target(saved.id, runs.store.root), EvaluationOptions(replays=True))
 
 
-def test_who_wants_the_policy_itself_is_told_who_can_play_it(saved, runs):
+def test_loading_an_external_policy_names_the_commands_that_can_play_it(saved, runs):
     assert isinstance(load_target(saved.id, runs.store.root), ExternalTarget)
     with pytest.raises(UsageError, match=f"palaestra eval {saved.id}:1"):
         load_policy_target(saved.id, runs.store.root)

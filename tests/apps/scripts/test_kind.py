@@ -49,7 +49,7 @@ def test_a_card_is_taken_only_where_there_is_one_and_it_is_wanted():
     assert prepare(script=str(PPO), machine=Resources(4, 0)).resources == Resources(1, 0)
 
 
-def test_everything_that_is_wrong_is_said_at_once():
+def test_all_errors_are_reported_at_once():
     complaints = refused(script=str(PPO), learning_rat=1, num_envs="many", batch_size=3, save_seconds=-1)
     assert set(complaints) == {"learning_rat", "num_envs", "batch_size", "save_seconds"}
     assert "Did you mean 'learning_rate'?" in complaints["learning_rat"]

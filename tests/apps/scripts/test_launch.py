@@ -42,7 +42,7 @@ def run_with(tmp_path, config):
     return RunStore(tmp_path).create(RunRequest("cleanrl", "ppo", {}), config)
 
 
-def test_an_order_is_what_the_configuration_says(tmp_path):
+def test_the_launch_spec_follows_the_configuration(tmp_path):
     directory = run_with(tmp_path, CONFIG)
     order = read_launch_spec(directory)
     assert order.argv == ("--seed", "3")
@@ -51,7 +51,7 @@ def test_an_order_is_what_the_configuration_says(tmp_path):
     assert (reported["script"], reported["argv"], reported["parent"]) == ("/a/ppo.py", ["--seed", "3"], os.getpid())
 
 
-def test_without_a_key_nobody_is_asked_for_one(tmp_path, monkeypatch):
+def test_without_a_key_nobody_is_requested_one(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("WANDB_API_KEY", "WANDB_MODE", "NETRC"):
         monkeypatch.delenv(name, raising=False)
@@ -170,7 +170,7 @@ def test_no_script_outlives_the_block(order_of):
     assert child.process.returncode == -signal.SIGKILL
 
 
-def test_a_traceback_is_told_by_its_last_line(order_of, capfd):
+def test_a_traceback_is_reported_by_its_last_line(order_of, capfd):
     with started(order_of("raise ValueError('no such thing')\n")) as child:
         found = all_messages(child)
     assert found[-1][:3] == ["ended", "failed", "ValueError: no such thing"]
@@ -202,7 +202,7 @@ def test_without_one_nothing_is_handed_over(runs, scripts):
     ("target", "reported"),
     [("absent", "No run named 'absent'"), ("SAVED", "holds Agent; dqn.py has no class of that name")],
 )
-def test_what_cannot_be_begun_with_is_refused_when_it_is_asked_for(runs, scripts, saved, target, reported):
+def test_what_cannot_be_begun_with_is_refused_when_it_is_requested(runs, scripts, saved, target, reported):
     with pytest.raises(RequestRefused, match=reported) as refused:
         runs.make(scripts / "dqn.py", start_from=target.replace("SAVED", saved.id))
     assert refused.value.field_errors[0].key == "start_from"

@@ -28,7 +28,7 @@ def lanes(tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
 
 
-def test_a_lane_is_made_when_the_environments_are_known_and_gone_at_the_end(runs, scripts):
+def test_a_frame_buffer_is_made_when_the_environments_are_known_and_gone_at_the_end(runs, scripts):
     directory = runs.make(scripts / "ppo.py")
     path, ledger = read_launch_spec(directory).frame_buffer, ScriptMetrics()
     with ScriptFrameBuffer(path, Journal(directory)) as frame_buffer:
@@ -43,7 +43,7 @@ def test_a_lane_is_made_when_the_environments_are_known_and_gone_at_the_end(runs
     assert failed == [{"reason": "no screen", "role": "train"}]
 
 
-def test_a_budget_of_nothing_is_no_lane(runs, scripts):
+def test_a_budget_of_zero_means_no_frame_buffer(runs, scripts):
     directory = runs.make(scripts / "ppo.py", live_budget=0)
     assert read_launch_spec(directory).frame_buffer is None
     ledger = ScriptMetrics()
@@ -52,7 +52,7 @@ def test_a_budget_of_nothing_is_no_lane(runs, scripts):
         frame_buffer.take([["env", 0]], ledger)
 
 
-def test_a_lane_that_cannot_be_made_is_told_and_does_not_stop_the_script(runs, scripts, tmp_path):
+def test_a_frame_buffer_that_cannot_be_made_is_reported_and_does_not_stop_the_script(runs, scripts, tmp_path):
     directory, ledger = runs.make(scripts / "ppo.py"), ScriptMetrics()
     ledger.take([["beat", 4, 1.0]])
     with ScriptFrameBuffer(tmp_path / "absent" / "a.frames", Journal(directory)) as frame_buffer:

@@ -54,7 +54,7 @@ def test_the_class_that_tyro_is_given_counts_and_its_bases_too(write):
     assert {one.name: one.default for one in read_script(path).arguments} == {"seed": 1, "gamma": 0.5}
 
 
-def test_older_scripts_and_scripts_without_arguments_are_told_apart(write):
+def test_older_scripts_and_scripts_without_arguments_are_distinguished(write):
     assert read_script(write("p.add_argument('--seed', type=int, default=1)")).style == ARGPARSE
     assert read_script(write("print(1)")).style == NO_ARGUMENTS
 
@@ -64,7 +64,7 @@ def test_only_imports_that_cannot_be_avoided_are_needed(write):
     assert read_script(path).imports == ("jax", "torch")
 
 
-def test_a_syntax_error_is_told_with_its_line(write):
+def test_a_syntax_error_is_reported_with_its_line(write):
     with pytest.raises(UsageError, match=r"made\.py is not Python: .*line 2"):
         read_script(write("x = 1\ndef (:\n"))
 

@@ -7,7 +7,7 @@ from palaestra.apps.scripts.videos import keep_video, make_video, read_frames
 from palaestra.core.errors import DamagedFile
 
 
-def test_a_film_has_as_many_pictures_as_were_put_aside_which_are_gone_then(tmp_path):
+def test_a_video_has_as_many_images_as_were_put_aside_which_are_gone_then(tmp_path):
     film = FrameRecording(tmp_path / "a.pictures")
     for shade in range(0, 250, 25):
         film.add(np.full((16, 24, 3), shade, dtype=np.uint8))
@@ -21,7 +21,7 @@ def test_a_film_has_as_many_pictures_as_were_put_aside_which_are_gone_then(tmp_p
 
 
 @pytest.mark.parametrize("data", [b"\x01", b"\x04\x00\x00\x00" * 3 + b"nothing"])
-def test_what_holds_no_pictures_is_refused(tmp_path, data):
+def test_a_file_without_frames_is_refused(tmp_path, data):
     path = tmp_path / "b.pictures"
     path.write_bytes(data)
     with pytest.raises(DamagedFile, match="b.pictures holds no pictures"):
@@ -29,7 +29,7 @@ def test_what_holds_no_pictures_is_refused(tmp_path, data):
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_a_film_of_the_scripts_own_stays_there_and_is_found_among_those_of_the_run(tmp_path, is_there):
+def test_a_video_of_the_scripts_own_stays_there_and_is_found_among_those_of_the_run(tmp_path, is_there):
     folder = tmp_path / "videos" / "CartPole-v1__ppo"
     folder.mkdir(parents=True)
     film = folder / "rl-video-episode-8.mp4"

@@ -88,7 +88,7 @@ FAMILIES = [
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "settings", "tensors", "loss"), FAMILIES)
-def test_every_family_logs_its_returns_is_saved_and_can_be_judged(runs, scripts, name, settings, tensors, loss):
+def test_every_family_logs_its_returns_is_saved_and_can_be_evaluated(runs, scripts, name, settings, tensors, loss):
     directory = runs.make(scripts / name, **settings)
     code, output = carry_out(directory)
     assert code == 0, output
@@ -124,7 +124,7 @@ def check_jax_run(runs, script, **settings):
 
 
 @pytest.mark.slow
-def test_a_jax_script_is_saved_and_judged_with_its_own_classes(runs, scripts, jax_stand_in):
+def test_a_jax_script_is_saved_and_evaluated_with_its_own_classes(runs, scripts, jax_stand_in):
     check_jax_run(runs, scripts / "climb_jax.py")
 
 
@@ -186,7 +186,7 @@ def test_killed_at_any_moment_its_last_periodic_checkpoint_is_whole_and_nothing_
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_a_film_is_made_when_it_is_asked_for_and_the_runs_page_finds_it(runs, scripts):
+def test_a_requested_video_is_recorded_and_found_by_the_runs_page(runs, scripts):
     directory = runs.make(scripts / "ppo.py", total_timesteps=256, capture_video=True)
     code, output = carry_out(directory)
     assert code == 0, output
@@ -198,7 +198,7 @@ def test_a_film_is_made_when_it_is_asked_for_and_the_runs_page_finds_it(runs, sc
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_a_script_for_gymnasium_1_is_left_as_it_is_and_judged_with_what_it_puts_around(runs, scripts):
+def test_a_script_for_gymnasium_1_is_left_as_it_is_and_evaluated_with_what_it_puts_around(runs, scripts):
     directory = runs.make(scripts / "vector_wrappers.py")
     code, output = carry_out(directory)
     assert code == 0, output
@@ -212,7 +212,7 @@ def test_a_script_for_gymnasium_1_is_left_as_it_is_and_judged_with_what_it_puts_
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_a_script_that_does_everything_in_a_function_is_saved_and_judged_like_the_others(runs, scripts, tmp_path):
+def test_a_script_that_does_everything_in_a_function_is_saved_and_evaluated_like_the_others(runs, scripts, tmp_path):
     script = tmp_path / "in_a_function.py"
     text = (scripts / "ppo.py").read_text().replace('if __name__ == "__main__":', "def main():")
     script.write_text(text + '\n\nif __name__ == "__main__":\n    main()\n')
@@ -266,7 +266,7 @@ def test_environments_in_processes_of_their_own_keep_numbers_and_episodes(runs, 
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_a_script_that_fails_is_told_by_its_error(runs, scripts):
+def test_a_script_that_fails_is_reported_by_its_error(runs, scripts):
     directory = runs.make(scripts / "ppo.py", env_id="CartPool-v1")
     code, output = carry_out(directory)
     record = read_record(directory)

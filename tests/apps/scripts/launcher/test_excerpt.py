@@ -83,7 +83,7 @@ def test_an_assignment_that_needs_what_is_left_out_is_left_out_too(load):
     assert script.KEPT == 3
 
 
-def test_the_names_of_environments_are_told(load):
+def test_the_names_of_environments_are_reported(load):
     assert getattr(load("env = gym.make('X')\n", {}), ENV_NAMES) == {"env": "single"}
     vector = load("if __name__ == '__main__':\n    many = gym.vector.SyncVectorEnv([lambda: 5])\n", {})
     assert getattr(vector, ENV_NAMES) == {"many": "vector"}

@@ -170,7 +170,7 @@ def test_distributions_are_as_before_when_it_is_over():
     assert before == (Categorical.sample, Normal.sample, Normal.rsample)
 
 
-def test_a_plugins_family_goes_before_ours_and_nobody_may_know():
+def test_a_plugins_family_precedes_ours_and_no_family_may_fit():
     class Mine:
         def fits(self, networks):
             return "agent" in networks
@@ -260,7 +260,7 @@ def test_every_episode_begins_without_memory(agent):
     assert made.shown[0] == made.shown[2] != made.shown[1]
 
 
-def test_without_its_arguments_it_is_told_what_is_missing(agent):
+def test_without_its_arguments_it_is_reported_what_is_missing(agent):
     with pytest.raises(Mismatch, match="must have the arguments trxl_memory_length"):
         TransformerMemory(agent(4))
 

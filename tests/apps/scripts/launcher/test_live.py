@@ -86,7 +86,7 @@ def test_an_environment_in_a_process_of_its_own_writes_no_heartbeat(frame_buffer
     assert (reader.heartbeat() is None) == is_elsewhere
 
 
-def test_a_copy_is_made_by_gymnasium_from_what_the_script_asked_for():
+def test_a_copy_is_made_by_gymnasium_from_what_the_script_requested():
     source = ProbeSource()
     env = gymnasium.make("CartPole-v1")
     source.probes = {3: SimpleNamespace(env=env)}

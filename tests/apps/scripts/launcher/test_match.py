@@ -38,7 +38,7 @@ def want(reader, *slots):
     reader.request(Demand(60.0, 0, frozenset(slots), 1, 1), time.monotonic() + 9)
 
 
-def test_a_slot_is_written_only_while_somebody_wants_it(buffer, reader):
+def test_a_slot_is_written_only_while_a_viewer_wants_it(buffer, reader):
     prepare_rendering("rgb_array")
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=1)

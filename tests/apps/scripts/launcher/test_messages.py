@@ -21,7 +21,7 @@ def lines(reading):
     return [message for line in os.read(reading, 1 << 16).splitlines() for message in json.loads(line)]
 
 
-def test_what_is_said_arrives_in_order_when_the_wire_is_closed(pipe):
+def test_messages_arrive_in_order_when_the_writer_is_closed(pipe):
     reading, writing = pipe
     wire = MessageWriter(writing)
     wire.start(lambda: None)

@@ -60,7 +60,7 @@ def test_without_an_interval_nothing_is_saved_on_the_way():
     assert saved == []
 
 
-def test_episodes_are_told_with_all_their_figures():
+def test_episodes_are_reported_with_all_their_figures():
     said = []
     observer = Observer(lambda *message: said.append(message), 0)
     observer.episode_ended(2, 10.0, 5, terminated=False)

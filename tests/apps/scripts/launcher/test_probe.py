@@ -70,7 +70,7 @@ def test_a_reward_is_what_it_was_when_it_was_given_although_its_array_is_used_ag
     assert env.total == 7
 
 
-def test_what_a_script_makes_to_judge_itself_is_no_training(monkeypatch):
+def test_environments_for_the_scripts_own_evaluation_do_not_count_as_training(monkeypatch):
     monkeypatch.setattr(gymnasium, "make", gymnasium.make)
     monkeypatch.setattr(gymnasium.envs.registration, "make", gymnasium.make)
     observer = Observer(lambda *_: None, 0)

@@ -9,7 +9,7 @@ from palaestra.apps.scripts.launcher.snapshot import take
 from palaestra.apps.scripts.launcher.weights import Mismatch
 
 
-def test_arguments_are_as_they_were_but_nothing_is_filmed_or_tracked():
+def test_arguments_are_as_they_were_but_nothing_is_recorded_or_tracked():
     saved = {"env_id": "A-v0", "capture_video": True, "track": True, "gamma": 0.9}
     again = rebuild.arguments_again(saved, "B-v0")
     assert vars(again) == {"env_id": "B-v0", "capture_video": False, "track": False, "gamma": 0.9}
@@ -97,7 +97,7 @@ def test_an_agent_is_made_of_what_the_main_block_works_out(definitions, tmp_path
     script.envs.close()
 
 
-def test_what_a_script_would_have_to_offer_is_told(definitions, tmp_path):
+def test_what_a_script_would_have_to_offer_is_reported(definitions, tmp_path):
     path = tmp_path / "plain.py"
     path.write_text("from torch import nn\nfor size in [4]:\n    net = nn.Linear(size, size)\n")
     script = definitions(path, {"net": "Linear"}, env_id="CartPole-v1")
@@ -126,7 +126,7 @@ def test_a_factory_gets_what_its_parameters_are_called_after(name):
     env.close()
 
 
-def test_a_parameter_that_nobody_knows_is_named():
+def test_an_unknown_parameter_is_named():
     with pytest.raises(Mismatch, match="make_env wants 'frames'"):
 
         def make_env(env_id, frames):

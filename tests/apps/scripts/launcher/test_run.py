@@ -81,7 +81,7 @@ def test_what_was_put_off_until_the_end_is_done_and_cannot_change_how_it_ended()
     assert {"written", "down", "left"} <= set(done.stdout.replace("left", "left ").split())
 
 
-def test_who_hung_himself_in_for_errors_hears_of_them(monkeypatch):
+def test_an_installed_excepthook_is_called(monkeypatch):
     heard = []
     monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: heard.append((kind, str(error))))
     with ScriptOutcome():

@@ -125,7 +125,7 @@ def test_statistics_of_closed_environments_are_those_that_they_had_before(saver,
         assert opened.get_tensor("normalisers.0.mean").tolist() == [7.0]
 
 
-def test_a_script_that_keeps_no_network_and_a_disk_that_takes_nothing_are_told(saver, said, tmp_path):
+def test_a_script_that_keeps_no_network_and_a_disk_that_takes_nothing_are_reported(saver, said, tmp_path):
     made, observer = saver
     made._outbox = tmp_path / "nowhere"
     made.save("periodic")
@@ -202,7 +202,7 @@ def test_it_happens_at_the_first_reset_at_which_the_networks_are_there_and_once(
     envs.close()
 
 
-def test_a_script_that_has_no_such_network_at_its_first_step_is_told(warm):
+def test_a_script_that_has_no_such_network_at_its_first_step_is_reported(warm):
     start, _ = warm(globals_of(5))
     observer = Observer(lambda *_: None, 0)
     observer.warm = start

@@ -17,11 +17,11 @@ class Args:
     sizes: list[int] = field(default_factory=lambda: [1])
 
 
-def test_nothing_said_gives_the_defaults():
+def test_without_settings_the_defaults_apply():
     assert cli(Args, args=[]) == Args()
 
 
-def test_every_kind_of_argument_can_be_said():
+def test_every_kind_of_argument_can_be_given():
     words = ["--env-id", "Y", "--learning-rate", "2", "--track", "--no-cuda", "--target-kl", "None", "--mode", "b"]
     words += ["--sizes", "3", "4"]
     assert cli(Args, args=words) == Args("Y", 2.0, True, False, None, "b", [3, 4])

@@ -28,7 +28,7 @@ def test_each_member_keeps_its_number_also_in_a_second_vector(observer):
     second.close()
 
 
-def test_steps_are_counted_once_by_whoever_takes_them(observer):
+def test_steps_are_counted_once_by_the_process_that_takes_them(observer):
     def make():
         return Probe(gymnasium.make("CartPole-v1"), observer, observer.take_index())
 

@@ -22,7 +22,7 @@ from palaestra.apps.scripts.videos import read_frames
 from palaestra.rendering.offscreen import prepare_rendering
 
 
-def test_pictures_come_back_as_they_were_also_when_their_size_changes(tmp_path):
+def test_images_come_back_as_they_were_also_when_their_size_changes(tmp_path):
     dice = np.random.default_rng(1)
     sizes = [(4, 6), (4, 6), (5, 2), (4, 6)]
     pictures = [dice.integers(0, 255, (*size, 3), dtype=np.uint8) for size in sizes]
@@ -35,7 +35,7 @@ def test_pictures_come_back_as_they_were_also_when_their_size_changes(tmp_path):
     assert all(np.array_equal(one, other) for one, other in zip(found, pictures, strict=True))
 
 
-def test_only_what_is_a_picture_is_taken_for_one():
+def test_only_rgb_arrays_are_accepted_as_images():
     picture = np.zeros((2, 2, 3), dtype=np.uint8)
     assert as_image([picture, picture + 1]).max() == 1
     assert as_image(picture.astype(float)).dtype == np.uint8
@@ -67,7 +67,7 @@ def play(env):
     return steps + 1
 
 
-def test_an_episode_is_filmed_with_every_picture_of_it(said, tmp_path):
+def test_an_episode_is_recorded_with_every_image_of_it(said, tmp_path):
     record = controlled(gymnasium.wrappers.RecordVideo, lambda: True, None)
     env = record(make(), str(tmp_path / "films"))
     pictures = play(env)
@@ -77,14 +77,14 @@ def test_an_episode_is_filmed_with_every_picture_of_it(said, tmp_path):
     assert sum(1 for _ in read_frames(Path(aside))) == pictures
 
 
-def test_a_film_that_nobody_asked_for_is_not_made(said, tmp_path):
+def test_without_the_switch_no_video_is_recorded(said, tmp_path):
     env = make()
     assert controlled(gymnasium.wrappers.RecordVideo, lambda: False, None)(env, str(tmp_path / "films")) is env
     assert list(tmp_path.iterdir()) == []
     env.close()
 
 
-def test_wandb_finds_the_last_film_when_it_is_there_and_none_otherwise(said, tmp_path):
+def test_wandb_finds_the_last_video_when_it_is_there_and_none_otherwise(said, tmp_path):
     reported = []
     record = controlled(gymnasium.wrappers.RecordVideo, lambda: True, lambda *message: reported.append(message))
     env = record(make(), str(tmp_path / "films"))
@@ -113,7 +113,7 @@ def clip(monkeypatch):
     return importlib.import_module("moviepy.video.io.ImageSequenceClip").ImageSequenceClip, said
 
 
-def test_pictures_are_put_aside_in_their_order_and_told(clip, tmp_path):
+def test_images_are_put_aside_in_their_order_and_reported(clip, tmp_path):
     make, said = clip
     pictures = [np.full((4, 6, 3), shade, dtype=np.uint8) for shade in (3, 9, 3)]
     made = make(pictures, fps=50)
@@ -124,7 +124,7 @@ def test_pictures_are_put_aside_in_their_order_and_told(clip, tmp_path):
     assert [picture[0, 0, 0] for picture in read_frames(aside)] == [3, 9, 3]
 
 
-def test_what_is_no_picture_is_passed_over(clip, tmp_path):
+def test_frames_that_are_no_images_are_skipped(clip, tmp_path):
     make, said = clip
     make([np.zeros((4, 6)), np.zeros((4, 6, 3), dtype=np.uint8)]).write_videofile(tmp_path / "b.mp4")
     assert len(list(read_frames(tmp_path / "b.mp4.pictures"))) == 1

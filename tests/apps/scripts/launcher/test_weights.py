@@ -56,7 +56,7 @@ def test_a_network_gets_its_own_weights(saved):
         (nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), "no 1.bias"),
     ],
 )
-def test_a_class_that_has_changed_is_told_by_what_differs(saved, network, reported):
+def test_a_class_that_has_changed_is_reported_by_what_differs(saved, network, reported):
     path, _, digest = saved
     with pytest.raises(Mismatch, match=f"'agent' is now another Sequential .*{reported}"):
         fill(network, of_network(read(path, digest)[1], "agent"), "agent")
