@@ -1,27 +1,27 @@
-"""Everything that can go wrong for a user, as one small tree.
+"""The exceptions that users see.
 
-Each error is a lesson: `message` says what was wrong (with the value), `hint` says what to try.
-The command line prints both and leaves with `exit_code`; nothing else in the house calls `sys.exit`.
+`message` says what is wrong, with the value; `hint` says what to try.
+The command line prints both and exits with `exit_code`; no other module calls `sys.exit`.
 
     PalaestraError
-    ├── UsageError            2   a key, a value, a combination that cannot be
-    │   ├── RequestRefused        a request, with all that is wrong with it (core/worker_kind)
-    │   ├── Conflict              not in the state in which the run is (daemon/errors)
-    │   ├── MetricsInUse          metrics that somebody else writes, or reads, just now (runs/metrics_writer)
+    ├── UsageError            2   an invalid key, value or combination
+    │   ├── RequestRefused        an invalid request, with all its errors (core/worker_kind)
+    │   ├── Conflict              not possible in the current state of the run (daemon/errors)
+    │   ├── MetricsInUse          another process writes or reads these metrics (runs/metrics/writer)
     │   └── StoreInUse            another daemon serves these runs (daemon/errors)
     ├── NotFound              3   a run, recipe, checkpoint or environment that is not there
-    ├── MissingPackage        4   a package that is not installed, with the way to get it
-    │   └── MissingExtra          an optional dependency, with the extra that brings it
+    ├── MissingPackage        4   a package that is not installed, with how to install it
+    │   └── MissingExtra          an optional dependency, with the extra that installs it
     ├── RunFailed             1   training or evaluation could not go on
-    │   ├── StoreRefused          the disk said no, nothing was accepted (daemon/errors)
-    │   ├── QueueFull             too many runs wait already (daemon/errors)
+    │   ├── StoreRefused          the disk refused the write, nothing was accepted (daemon/errors)
+    │   ├── QueueFull             too many queued runs (daemon/errors)
     │   ├── NonFinite             NaN or infinity, caught before the step was taken
-    │   ├── RanksFailed           what the first of several ranks failed with (runner/restarts)
+    │   ├── RanksFailed           the error of the first rank that failed (runner/restarts)
     │   └── PeerLost              another rank ended, or does not answer (training/group)
-    ├── SaveFailed            1   the disk said no to a checkpoint (checkpoints/files)
+    ├── SaveFailed            1   a checkpoint could not be written (checkpoints/files)
     ├── DamagedFile           1   a file of ours that does not verify
     │   ├── DamagedIndex          the daemon's own database (daemon/errors)
-    │   ├── NewerFormat           a file that a newer version wrote (runs/schema)
+    │   ├── NewerFormat           a file that a newer version wrote (runs/files)
     │   └── RefusedFile           a file that could run code if we let it
     ├── NotAnAlgorithm        1   a scheme that does not multiply matrices (apps/matmul)
     ├── EnvCheckFailed        1   what `check_env` found (testing/check_env)
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class PalaestraError(Exception):
-    """What was wrong, and what to try."""
+    """Base class: what is wrong, and what to try."""
 
     exit_code = 1
     user_traceback = ""  # of the user's code that raised, where that is the cause; see core/tracebacks
@@ -51,7 +51,7 @@ class PalaestraError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """In one text, safe to print: a value from outside cannot send escape sequences to a terminal."""
+        """Message and hint, safe to print: control characters in values are escaped."""
         return escape_controls(f"{self.message} {self.hint}".strip(), keep="\n\t")
 
 
