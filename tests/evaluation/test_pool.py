@@ -32,36 +32,36 @@ def plan_of(trained_run, episodes=12, **settings):
     return make_plan("judged:3", trained_run.env, **{"episodes": episodes, "seed": 30, **settings})
 
 
-def test_two_processes_bring_what_one_brings_and_one_that_is_killed_costs_nothing_but_time(trained_run, target, caplog):
+def test_two_processes_give_the_results_of_one_also_after_a_kill(trained_run, target, caplog):
     plan = plan_of(trained_run, episodes=40, deterministic=False)
     alone = tuple(LocalEvaluator(target.loaded).evaluate(plan))
-    with PolicyPoolEvaluator(target, 2) as crowd:
-        pids = crowd.pids
-        assert merge_episodes(plan, crowd.evaluate(plan, lambda: False), 1.0).episodes == alone
-        coming = crowd.evaluate(plan, lambda: False)
+    with PolicyPoolEvaluator(target, 2) as pool:
+        pids = pool.pids
+        assert merge_episodes(plan, pool.evaluate(plan, lambda: False), 1.0).episodes == alone
+        coming = pool.evaluate(plan, lambda: False)
         came = [next(coming)]
         os.kill(pids[0], signal.SIGKILL)
         came += list(coming)
         assert sorted(episode.seed for episode in came) == sorted(plan.seeds), "each exactly once"
         assert merge_episodes(plan, came, 1.0).episodes == alone
         assert [record.getMessage() for record in caplog.records] == [
-            "Process 1 of 2 that play is lost; the others take over."
+            "Evaluation process 1 of 2 died; the others play its episodes."
         ]
         assert is_gone(pids[0])
     assert all(is_gone(pid) for pid in pids)
 
 
-def test_when_all_are_lost_it_is_an_error_and_when_it_gets_late_none_is_left(trained_run, target):
+def test_the_death_of_all_processes_is_an_error_and_a_stop_leaves_none(trained_run, target):
     plan = plan_of(trained_run)
-    with PolicyPoolEvaluator(target, 1) as crowd:
-        (pid,) = crowd.pids
+    with PolicyPoolEvaluator(target, 1) as pool:
+        (pid,) = pool.pids
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(RunFailed, match="All 1 processes .* ended without a word"):
-            list(crowd.evaluate(plan, lambda: False))
-    with PolicyPoolEvaluator(target, 1) as crowd:
-        (pid,) = crowd.pids
+        with pytest.raises(RunFailed, match="All 1 processes .* died without an error message"):
+            list(pool.evaluate(plan, lambda: False))
+    with PolicyPoolEvaluator(target, 1) as pool:
+        (pid,) = pool.pids
         came = []
-        for episode in crowd.evaluate(plan_of(trained_run, episodes=2000), lambda: len(came) > 0):
+        for episode in pool.evaluate(plan_of(trained_run, episodes=2000), lambda: len(came) > 0):
             came.append(episode)  # noqa: PERF402  looked at while it grows
         assert 1 <= len(came) < 2000
         assert is_gone(pid)
@@ -69,8 +69,8 @@ def test_when_all_are_lost_it_is_an_error_and_when_it_gets_late_none_is_left(tra
 
 def test_an_environment_that_raises_in_a_process_is_named_as_in_one(trained_run, target):
     odd = EnvConfig(id="CartPole-v1", kwargs={"nonsense": 1})
-    with PolicyPoolEvaluator(target, 1) as crowd, pytest.raises(RunFailed, match="nonsense") as raised:
-        list(crowd.evaluate(make_plan("judged:3", odd, episodes=2, seed=0), lambda: False))
+    with PolicyPoolEvaluator(target, 1) as pool, pytest.raises(RunFailed, match="nonsense") as raised:
+        list(pool.evaluate(make_plan("judged:3", odd, episodes=2, seed=0), lambda: False))
     assert raised.value.exit_code == 2
 
 

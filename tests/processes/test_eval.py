@@ -43,7 +43,7 @@ def test_batch_after_batch_until_a_signal_and_each_is_whole(server, trained, wai
     wait_until(lambda: len(read_batches(trained)) >= before + 3, "three batches")
     judge.send(number)
     assert judge.wait() == code, judge.err.read_text()
-    assert judge.err.read_text() == "palaestra: stopped; only complete batches were written down\n"
+    assert judge.err.read_text() == "palaestra: stopped; only complete batches are saved\n"
     lines = whole_batches(trained, before)
     told = [json.loads(line) for line in judge.out.read_text().splitlines()]
     assert [one["batch"] for one in told] == list(range(1, len(lines) + 1))

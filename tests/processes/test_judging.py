@@ -196,7 +196,7 @@ def test_an_environment_that_fails_only_when_it_is_judged_in_costs_a_warning(ser
     ("simulations", "told"),
     [
         ("{odd: {env: {kwargs: {nonsense: 1}}}}", "The simulation 'odd': 'CartPole-v1' has no setting 'nonsense'"),
-        ("{odd: {env: Acrobot-v1}}", "The simulation 'odd': 'Acrobot-v1' cannot be played"),
+        ("{odd: {env: Acrobot-v1}}", "The simulation 'odd': This policy does not fit 'Acrobot-v1'"),
         ("{one: {}, two: {}}", "'one' and 'two' are the same"),
     ],
 )
