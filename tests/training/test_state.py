@@ -298,9 +298,9 @@ def test_a_teacher_is_captured_and_restored_with_the_rest():
 
 def test_a_state_with_the_entry_names_of_version_0_1_continues_bit_for_bit():
     state, saved = saved_after(2)
-    old_names = {"rollout_buffer": "buffer", "action_seed": "dice"}
+    old_names = {"rollout_buffer": "tape", "action_seed": "dice"}
     old = {old_names.get(name, name): part for name, part in saved["trainer"].items() if name != "algorithm"}
-    assert {"buffer", "dice"} <= old.keys()
+    assert {"tape", "dice"} <= old.keys()
     other = new_training_state(CONFIG)
     other.algorithm.policy().load_state_dict(saved["model"])
     other.restore(old)

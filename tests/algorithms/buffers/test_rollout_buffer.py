@@ -56,7 +56,7 @@ def test_an_observation_that_is_not_finite_is_named_with_its_place():
         NonFinite, match="'speed' that is not finite .environment 2, step 1 .*component 0: inf"
     ) as failed:
         buffer.refuse_non_finite()
-    assert "environment, not from learning" in failed.value.hint
+    assert "environment, not from training" in failed.value.hint
 
 
 def test_single_observations_are_stacked_side_by_side():

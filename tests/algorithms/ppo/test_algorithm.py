@@ -43,8 +43,8 @@ def test_captures_of_both_engines_have_the_same_entries(engine):
 def test_entries_are_read_under_their_old_names_too():
     ppo = ppo_of()
     captured = ppo.capture()
-    captured["buffer"] = captured.pop("rollout_buffer")
-    captured["buffer"]["observation"][""] += 1
+    captured["tape"] = captured.pop("rollout_buffer")
+    captured["tape"]["observation"][""] += 1
     captured["dice"] = captured.pop("action_seed") + 1
     before = ppo.buffer.rows[0].copy(), ppo.action_seed
     ppo.restore(captured)
