@@ -253,7 +253,7 @@ def test_ranks_that_are_started_by_others_are_not_started_again(palaestra):
         | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"},
     )
     assert done.code == 2
-    assert "Under torchrun leave --nproc out" in done.err
+    assert "Under torchrun leave out --nproc" in done.err
 
 
 @pytest.fixture
