@@ -65,12 +65,12 @@ def film(replay_file: Path, out: Path) -> None:
     replay = open_replay(replay_file)
     with av.open(str(out), "w", format="webp") as container:
         stream = container.add_stream("libwebp_anim", rate=FRAMES_PER_SECOND)
-        first = replay.picture_at(0, SIZE)
+        first = replay.image_at(0, SIZE)
         stream.height, stream.width = first.shape[:2]
         stream.pix_fmt = "bgra"
         stream.options = {"quality": "45", "compression_level": "6", "loop": "0"}
         for step in range(FRAMES):
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(replay.picture_at(step, SIZE)), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(replay.image_at(step, SIZE)), format="rgb24")
             container.mux(stream.encode(frame.reformat(format="bgra")))
         container.mux(stream.encode())
 

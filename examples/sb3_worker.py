@@ -102,7 +102,7 @@ def listener(session: RunSession, metrics: MetricsWriter, stop: StopRequest):
             learned = {name: float(value) for name, value in known["self"].logger.name_to_value.items()}
             learned["charts/episodic_return"] = episodes[-1].total_reward
             metrics.write(Sample(step, learned, episodes=episodes, at=SystemClock().now()))
-        session.beat(0, step, step / max(session.seconds, 1e-9), {})
+        session.heartbeat(0, step, step / max(session.seconds, 1e-9), {})
         return not stop
 
     return after_step

@@ -78,7 +78,7 @@ def test_two_runs_of_one_name_are_told_apart(make_run, tmp_path):
         ("first:9", NotFound, "Epochs there: 1"),
         ("first:best", NotFound, "has a score yet"),
         ("first:bset", UsageError, "Did you mean 'best'"),
-        ("nowhere/model_0001.yaml", NotFound, "no file"),
+        ("nowhere/model_0001.yaml", NotFound, "does not exist"),
         ("empty:latest", NotFound, "no checkpoint"),
     ],
 )

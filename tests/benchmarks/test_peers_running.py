@@ -73,7 +73,7 @@ def test_a_peer_that_says_nothing_has_failed_too(fake):
 
 @pytest.mark.parametrize("setting", [CLEANRL, SOLVE])
 def test_a_peer_that_hangs_is_killed_with_what_it_started(fake, tmp_path, monkeypatch, setting):
-    monkeypatch.setattr(running, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(running, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(running, "PATIENCE_SECONDS", 0.4)
     script = fake(f"""
 child = os.fork()
@@ -98,7 +98,7 @@ def is_gone(pid):
 
 
 def test_memory_is_that_of_the_whole_tree(fake, monkeypatch):
-    monkeypatch.setattr(running, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(running, "POLL_SECONDS", 0.05)
     script = fake("""
 held = b"x" * (60 << 20)
 child = os.fork()

@@ -81,7 +81,7 @@ def test_of_a_run_the_newest_is_taken(call, in_run):
         (["replay"], 2, "arguments are required"),
         (["replay", "nobody"], 3, "No run named 'nobody'"),
         (["replay", "second"], 3, "has no replay"),
-        (["replay", "nothing.json.gz"], 3, "no file nothing.json.gz"),
+        (["replay", "nothing.json.gz"], 3, "does not exist: nothing.json.gz"),
         (["replay", "first", "--step", "31"], 2, "has steps 0 to 30"),
         (["replay", "first", "--speed", "0"], 2, "Invalid value for --speed: 0"),
         (["replay", "first", "--speed", "nan"], 2, "Invalid value for --speed: nan"),

@@ -37,7 +37,7 @@ def test_a_host_that_accepts_and_never_responds_is_given_up(monkeypatch):
     monkeypatch.setattr(probe, "ANSWER_SECONDS", 4.0)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         began = time.monotonic()
-        with pytest.raises(RunFailed, match="did not answer as a Ray cluster within 4 s"):
+        with pytest.raises(RunFailed, match="did not respond as a Ray cluster within 4 s"):
             probe.probe(Address("127.0.0.1", silent.getsockname()[1]), {})
         assert 4 <= time.monotonic() - began < 8
 

@@ -199,7 +199,7 @@ def test_a_killed_rank_takes_the_other_with_it_and_is_named(server, at_work, vic
     codes = end_of(ranks)
     assert (codes[victim], codes[1 - victim]) == (-signal.SIGKILL, 1)
     # whoever started them here may have asked for the victim's end before the other rank could read it
-    named = re.compile(rf"Rank {victim} (was ended by SIGKILL|ended without a word)\.")
+    named = re.compile(rf"Rank {victim} (was ended by SIGKILL|exited without reporting an error)\.")
     assert named.search(ranks[1 - victim].err.read_text())
     assert named.fullmatch(read_record(server.run(f"victim-{victim}")).failure)
 

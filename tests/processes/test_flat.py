@@ -21,7 +21,7 @@ from palaestra.runner import loop, saving, session
 
 os.fsync = lambda descriptor: None  # not of the disk
 loop.DEFAULT_SAVE_SECONDS, loop.DEFAULT_SAVE_INTERVAL, session.STATUS_SECONDS = 0.0, 1, 0.0
-tell, blocks = saving.Saver._tell, {{}}
+tell, blocks = saving.Saver._record_saved, {{}}
 
 def counted(self, *saved):
     tell(self, *saved)
@@ -34,7 +34,7 @@ def counted(self, *saved):
     if number == {LAST}:
         os.kill(os.getpid(), signal.SIGINT)
 
-saving.Saver._tell = counted
+saving.Saver._record_saved = counted
 
 from palaestra.cli.main import main
 

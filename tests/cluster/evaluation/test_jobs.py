@@ -209,7 +209,7 @@ def test_a_checkpoint_that_was_removed_meanwhile_is_named(run):
     for path in run.directory.checkpoints.glob("model_0003*"):
         path.unlink()
     failed, done = JobRunner(Elsewhere(run)).run(orders)
-    assert "no checkpoint of epoch 3" in failed.error
+    assert "No checkpoint of epoch 3" in failed.error
     assert done.status is Status.DONE
 
 
