@@ -1,4 +1,4 @@
-"""Names in the source use the field's words: none of retired_words.tsv, apart from the exceptions listed with a reason."""
+"""Names in the source use the words of the field: none of retired_words.tsv, except those listed with a reason."""
 
 from __future__ import annotations
 
