@@ -16,6 +16,11 @@ from pathlib import Path
 
 import gymnasium.envs.classic_control.cartpole  # noqa: F401  so that no child imports it again
 
+import palaestra.algorithms.ppo.tensors  # with torch, which a training would import only when it needs it
+import palaestra.algorithms.ppo.torch_ppo
+import palaestra.checkpoints.weights
+import palaestra.runner.train
+import palaestra.training.engines.policy_plan  # noqa: F401
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cli.main import main
 from palaestra.loggers.fanout import LoggerFanout
