@@ -50,7 +50,7 @@ test('a state is the same whichever way one comes to it', () => {
 test('what does not fit is refused', () => {
   assert.throws(() => parse(text(STEPS, 9)), /has 3 steps but declares 9/);
   assert.throws(() => parse(text(STEPS).slice(0, -60)), /truncated|JSON/);
-  assert.throws(() => parse('{"kind":"chess"}'), /no replay/);
+  assert.throws(() => parse('{"kind":"chess"}'), /not a replay/);
   const bad: object[] = [{ actions: '22' }, { actions: '9' }, { actions: '0', cells: [4, 0] }, { actions: '0', cells: [0, 999] }, { actions: '0', items: [0, 0.5] }, { actions: '0', stocks: 'x' }];
   for (const step of bad) assert.throws(() => new Episode(parse(text([step]))).at(1), JSON.stringify(step));
 });
