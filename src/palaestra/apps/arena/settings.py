@@ -1,4 +1,4 @@
-"""Everything that can be set about a world, checked at the door. These are the env.kwargs of `palaestra/Arena-v0`."""
+"""The settings of a world, validated. These are the env.kwargs of `palaestra/Arena-v0`."""
 
 from __future__ import annotations
 

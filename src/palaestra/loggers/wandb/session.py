@@ -107,7 +107,7 @@ class WandbSession:
         self._update_marks(episode_count=count, episode_row_step=last_step)
 
     def _handle_summary(self, step: int, count: int, mean: float) -> None:
-        """Many episodes are one row of the table: the number of the last of them, and their mean."""
+        """Combines many episodes into one row: the number of the last one, and their mean."""
         if step <= self._sent_before.episode_row_step:
             return
         self._update_marks(episode_count=self._marks.episode_count + count, episode_row_step=step)

@@ -27,7 +27,7 @@ USUAL_NAMES = ("envs", "env")  # of the global in which scripts keep their envir
 
 
 def collect(script: dict[str, Any]) -> dict[str, Any]:
-    """Tensors by name, of whatever the script steps; empty where nothing is normalised, or nobody can be asked now."""
+    """Normalisation statistics by name, of the environments that the script steps. Empty without normalisation."""
     world = world_of(script)
     found = {} if world is None else statistics_of(world)
     return {

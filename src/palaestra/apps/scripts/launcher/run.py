@@ -159,7 +159,7 @@ def install_signal_handlers(observer: Observer) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """A script that nobody looks after any more must not go on for hours."""
+    """Ends the script when its parent has died."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
