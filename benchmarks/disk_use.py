@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.config.loggers import LoggersConfig
 from palaestra.core.episodes import EpisodeColumns
-from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
+from palaestra.core.reports import IterationReport, PhaseTimes, PpoStats
 from palaestra.loggers.build import build_loggers
 from palaestra.loggers.samples import sample_of
 from palaestra.loggers.status import RunHeader
@@ -92,7 +92,7 @@ def _reports(iterations: int) -> Iterator[IterationReport]:
         yield IterationReport(
             iteration=iteration,
             env_steps=step,
-            update=UpdateStats(*numbers[:9], minibatches=4),
+            update=PpoStats(*numbers[:9], minibatches=4),
             episodes=EpisodeColumns(range(count), [float(length)] * count, [length] * count, [True] * count, step),
             times=PhaseTimes(rollout=numbers[9], learn=numbers[10]),
         )

@@ -38,8 +38,8 @@ def test_every_mistake_becomes_a_message_with_the_key_in_it():
 
 def test_an_unknown_algorithm_is_refused_with_the_list_of_those_that_exist():
     with pytest.raises(UsageError) as refusal:
-        resolve_config(TrainConfig, None, {"algorithm": "dqn"})
-    assert refusal.value.message == "Invalid value for algorithm: 'dqn' (available: ppo)."
+        resolve_config(TrainConfig, None, {"algorithm": "a3c"})
+    assert refusal.value.message == "Invalid value for algorithm: 'a3c' (available: ppo, pqn, dqn, sac, td3)."
     assert resolve_config(TrainConfig, None, {"algorithm": "ppo"}) == TrainConfig()
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from palaestra.core.episodes import EpisodeResult
-from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
+from palaestra.core.reports import IterationReport, PhaseTimes, PpoStats
 from palaestra.loggers.samples import sample_of
 from palaestra.loggers.status import RunHeader
 from palaestra.runs.directory import RunDirectory
@@ -37,7 +37,7 @@ def make_report(iteration: int, episodes: tuple[EpisodeResult, ...] = ()) -> Ite
     return IterationReport(
         iteration=iteration,
         env_steps=iteration * 512,
-        update=UpdateStats(
+        update=PpoStats(
             policy_loss=-0.0123,
             value_loss=12.5,
             entropy=0.625,

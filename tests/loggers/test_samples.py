@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import pytest
 
 from palaestra.core.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
-from palaestra.core.reports import UpdateStats
+from palaestra.core.reports import PpoStats
 from palaestra.loggers.samples import evaluation_sample_of, sample_of, task_metric
 
 
@@ -26,7 +26,7 @@ def test_without_an_episode_its_metrics_are_absent_not_zero(report_maker):
 
 def test_every_statistic_of_an_update_becomes_a_metric(report_maker):
     sample = sample_of(report_maker(1), steps_per_second=1.0, at=0.0)
-    expected = {field.name for field in fields(UpdateStats)} - {"minibatches"}
+    expected = {field.name for field in fields(PpoStats)} - {"minibatches"}
     assert {name.split("/")[1] for name in sample.metrics} == expected
     assert sample.metrics["charts/learning_rate"] == 2.5e-4
     assert sample.metrics["losses/approx_kl"] == 0.003

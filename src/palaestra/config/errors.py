@@ -242,7 +242,7 @@ NOTES: dict[str, str] = {
     "clip_range_vf": "It is true or false; the range is that of ppo.clip.",
 }
 
-ALGORITHMS = ("ppo",)
+ALGORITHMS = ("ppo", "pqn", "dqn", "sac", "td3")
 ALGORITHM_NAMES = ("algo", "alg", "agent")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -20,6 +20,9 @@ class PolicyConfig(Frozen):
         description="a policy by name, such as mlp, or a graph file ending in .yaml; auto: cnn for images, else mlp",
     )
     module: str | None = Field(default=None, description="your own torch class, as package.module:Class")
+    role: Literal["actor_critic", "action_values", "stochastic_actor", "deterministic_actor"] = Field(
+        default="actor_critic", description="what the network computes; follows from the algorithm"
+    )
     settings: dict[str, Any] = Field(
         default_factory=dict, description="settings of that policy; unknown ones are refused by it"
     )

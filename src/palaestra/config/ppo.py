@@ -45,6 +45,10 @@ class PpoConfig(Frozen):
     def batch_size(self) -> int:
         return self.env_count * self.horizon
 
+    @property
+    def steps_per_iteration(self) -> int:
+        return self.batch_size
+
     @model_validator(mode="after")
     def _minibatches_fit(self) -> PpoConfig:
         if self.batch_size % self.minibatch_size:

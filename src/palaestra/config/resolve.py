@@ -58,7 +58,10 @@ def merge(model_type: type[BaseModel] | None, base: dict[str, Any], overrides: d
 
 def resolve_training(recipe_name: str, overrides: Mapping[str, Any]) -> TrainConfig:
     """The recipe's settings with `overrides` applied; without a recipe name, the defaults with `overrides`."""
-    base = find_recipe(recipe_name).config if recipe_name else None
+    base = None
+    if recipe_name:
+        recipe = find_recipe(recipe_name)
+        base = recipe.config_for(str(overrides.get("algorithm", recipe.config.algorithm)))
     return resolve_config(TrainConfig, base, overrides)
 
 

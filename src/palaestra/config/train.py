@@ -8,11 +8,17 @@ from pydantic import Field
 
 from palaestra.config.base import RENAMED_SECTIONS, Frozen
 from palaestra.config.distributed import ClusterConfig, DistributedConfig
+from palaestra.config.dqn import DqnConfig
 from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.loggers import LoggersConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
+from palaestra.config.pqn import PqnConfig
+from palaestra.config.sac import SacConfig
+from palaestra.config.td3 import Td3Config
+
+AlgorithmConfig = PpoConfig | PqnConfig | DqnConfig | SacConfig | Td3Config
 
 
 class CheckpointConfig(Frozen):
@@ -25,6 +31,10 @@ class CheckpointConfig(Frozen):
         default=5, ge=1, description="how many to keep; the latest, the best and those in use always stay"
     )
     keep_trainer_states: int = Field(default=2, ge=1, description="how many of them can be continued from")
+    replay_buffer: bool = Field(
+        default=True,
+        description="save the replay buffer too (algorithms dqn, sac and td3); without it a resume is inexact",
+    )
 
 
 class LiveConfig(Frozen):
@@ -49,8 +59,14 @@ class TrainConfig(Frozen):
     initial_weights: str | None = Field(
         default=None, description="checkpoint to take the first weights from: RUN:best, RUN:10 or a path; null: fresh"
     )
-    algorithm: Literal["ppo"] = Field(default="ppo", description="the learning algorithm; its settings are ppo.*")
+    algorithm: Literal["ppo", "pqn", "dqn", "sac", "td3"] = Field(
+        default="ppo", description="the learning algorithm; its settings are in the section of the same name"
+    )
     ppo: PpoConfig = Field(default=PpoConfig(), description="settings of algorithm=ppo")
+    pqn: PqnConfig = Field(default=PqnConfig(), description="settings of algorithm=pqn")
+    dqn: DqnConfig = Field(default=DqnConfig(), description="settings of algorithm=dqn")
+    sac: SacConfig = Field(default=SacConfig(), description="settings of algorithm=sac")
+    td3: Td3Config = Field(default=Td3Config(), description="settings of algorithm=td3")
     checkpoints: CheckpointConfig = Field(default=CheckpointConfig(), description="what is saved, and how often")
     evaluation: EvaluationConfig = Field(default=EvaluationConfig(), description="how checkpoints are judged")
     evaluate_interval: int = Field(
@@ -77,11 +93,17 @@ class TrainConfig(Frozen):
     )
 
     @property
+    def algorithm_settings(self) -> AlgorithmConfig:
+        """The section of the chosen algorithm."""
+        settings: AlgorithmConfig = getattr(self, self.algorithm)
+        return settings
+
+    @property
     def env_count(self) -> int:
-        """Environments (or agents) side by side in each process, as the chosen algorithm has it."""
-        return self.ppo.env_count
+        """Environments (or agents) side by side in each process."""
+        return self.algorithm_settings.env_count
 
     @property
     def steps_per_iteration(self) -> int:
-        """Environment steps that each process takes before an update."""
-        return self.ppo.batch_size
+        """Environment steps that each process takes between two reports."""
+        return self.algorithm_settings.steps_per_iteration

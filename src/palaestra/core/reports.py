@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,9 +11,17 @@ if TYPE_CHECKING:
     from palaestra.core.episodes import EpisodeResult
 
 
+class UpdateStats(Protocol):
+    """Figures of the updates of one iteration: a frozen dataclass of numbers, one class for each kind of algorithm."""
+
+    def metrics(self) -> dict[str, float]:
+        """By the names of CleanRL's TensorBoard tags; what did not happen is absent."""
+        ...
+
+
 @dataclass(frozen=True)
-class UpdateStats:
-    """Means over the minibatches of one update; names follow CleanRL's TensorBoard tags."""
+class PpoStats:
+    """Means over the minibatches of one update."""
 
     policy_loss: float
     value_loss: float
@@ -25,6 +33,29 @@ class UpdateStats:
     grad_norm: float
     learning_rate: float
     minibatches: int
+
+    def metrics(self) -> dict[str, float]:
+        return {
+            "charts/learning_rate": self.learning_rate,
+            "losses/policy_loss": self.policy_loss,
+            "losses/value_loss": self.value_loss,
+            "losses/entropy": self.entropy,
+            "losses/old_approx_kl": self.old_approx_kl,
+            "losses/approx_kl": self.approx_kl,
+            "losses/clipfrac": self.clipfrac,
+            "losses/explained_variance": self.explained_variance,
+            "losses/grad_norm": self.grad_norm,
+        }
+
+
+@dataclass(frozen=True)
+class UpdateFigures:
+    """Means over the updates of one iteration, by metric name."""
+
+    figures: dict[str, float] = field(default_factory=dict)
+
+    def metrics(self) -> dict[str, float]:
+        return self.figures
 
 
 @dataclass(frozen=True)

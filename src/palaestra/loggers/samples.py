@@ -37,21 +37,12 @@ def task_metric(name: str, figure: str) -> str:
 
 def sample_of(report: IterationReport, steps_per_second: float, at: float) -> Sample:
     """`at` is wall time, for showing. Metrics that did not happen (no episode ended) are absent, not zero."""
-    update = report.update
     return Sample(
         step=report.env_steps,
         metrics={
             **_means_of_extras(report.episodes, EPISODE),
             **_episode_means(report.episodes, EPISODIC_RETURN, EPISODIC_LENGTH),
-            LEARNING_RATE: update.learning_rate,
-            "losses/policy_loss": update.policy_loss,
-            "losses/value_loss": update.value_loss,
-            "losses/entropy": update.entropy,
-            "losses/old_approx_kl": update.old_approx_kl,
-            "losses/approx_kl": update.approx_kl,
-            "losses/clipfrac": update.clipfrac,
-            "losses/explained_variance": update.explained_variance,
-            "losses/grad_norm": update.grad_norm,
+            **report.update.metrics(),
             **report.metrics,
         },
         timings={

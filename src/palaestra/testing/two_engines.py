@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from palaestra.algorithms.group import Group
     from palaestra.config.train import TrainConfig
-    from palaestra.core.reports import IterationReport, UpdateStats
+    from palaestra.core.reports import IterationReport, PpoStats
     from palaestra.training.state import TrainingState
 
 RECORDED = ("actions", "log_probs", "values", "next_values", "rewards")
@@ -33,8 +33,8 @@ MEMORY_DISTANCE = 1e-5  # of what both remember, after a rollout
 class Comparison(NamedTuple):
     gradient: float  # distances
     movement: float  # of all weights since the beginning
-    ours: UpdateStats
-    theirs: UpdateStats
+    ours: PpoStats
+    theirs: PpoStats
     rollout: Rollout  # the last one
 
 
@@ -88,7 +88,7 @@ def learn_by_both(settings: TrainConfig, updates: int = 1, group: Group = ALONE)
     return Comparison(distance(one.grad, other.grad), movement, ours, theirs, rollout)
 
 
-def learn_by_torch(ppo: Ppo, rollout: Rollout, advantages: Tensor) -> UpdateStats:
+def learn_by_torch(ppo: Ppo, rollout: Rollout, advantages: Tensor) -> PpoStats:
     return update(
         ppo.tensors.agent,
         ppo.tensors.optimizer,

@@ -31,10 +31,19 @@ if TYPE_CHECKING:
     from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.policies.warm_start import WarmStart
+    from palaestra.training.engines import off_policy_builders
 else:
     torch = lazy_import("torch")
+    off_policy_builders = lazy_import("palaestra.training.engines.off_policy_builders")
 
-BUILDERS = {"ppo": build_ppo}  # by `algorithm`
+# By algorithm: what its policy network computes.
+ROLES = {
+    "ppo": "actor_critic",
+    "pqn": "action_values",
+    "dqn": "action_values",
+    "sac": "stochastic_actor",
+    "td3": "deterministic_actor",
+}
 
 
 @dataclass
@@ -110,8 +119,9 @@ def new_training_state(
     seed_global_random(config.seed)
     curriculum = _new_curriculum(config, group)
     envs = make_vector_envs(config.env, config.curriculum, config.env_count, curriculum)
-    config = config.model_copy(update={"policy": with_chosen_network(config.policy, envs.interface)})
-    build = BUILDERS[config.algorithm]
+    policy = with_chosen_network(config.policy, envs.interface).model_copy(update={"role": ROLES[config.algorithm]})
+    config = config.model_copy(update={"policy": policy})
+    build = build_ppo if config.algorithm == "ppo" else off_policy_builders.BUILDERS[config.algorithm]
     algorithm = build(config, envs, own_env_seeds(config, group), group, teacher, warm_start)
     if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
         seed_global_random(global_seed(config.seed, group.rank))

@@ -12,7 +12,7 @@ from palaestra.algorithms.ppo.update import update
 from palaestra.algorithms.rollout import Rollout, collect_rollout
 from palaestra.config.train import TrainConfig
 from palaestra.core.episodes import EpisodeResult
-from palaestra.core.reports import IterationReport, PhaseTimes, UpdateStats
+from palaestra.core.reports import IterationReport, PhaseTimes, PpoStats
 from palaestra.policies.normalise import RunningMoments
 from palaestra.training.distributed.reports import equalize, numbered, shared_report, weights_digest
 from palaestra.training.state import new_training_state, own_env_seeds
@@ -173,7 +173,7 @@ def test_everybody_gets_the_leaders_weights_and_statistics(together):
 
 
 def report_of(rank):
-    stats = UpdateStats(1.0 + rank, 2.0, 0.5, 0.0, 0.1, 0.2, 0.9, 3.0, 1e-3, 8)
+    stats = PpoStats(1.0 + rank, 2.0, 0.5, 0.0, 0.1, 0.2, 0.9, 3.0, 1e-3, 8)
     episode = EpisodeResult(None, 10.0 * rank, 5, terminated=True, env_index=rank, extras={"x": float(rank)})
     return IterationReport(4, 64, stats, (episode,), PhaseTimes(), {"both": float(rank), f"only/{rank}": 7.0})
 
@@ -181,11 +181,11 @@ def report_of(rank):
 def test_the_leader_reports_the_episodes_of_all_and_the_means_of_their_figures(together):
     def work(group):
         report = shared_report(report_of(group.rank), group)
-        return [report.update.policy_loss, report.update.minibatches, len(report.episodes), report.metrics]
+        return [report.update.metrics()["losses/policy_loss"], len(report.episodes), report.metrics]
 
     leader, follower = together(work)
-    assert leader == [1.5, 8, 2, {"both": 0.5, "only/0": 7.0, "only/1": 7.0}]
-    assert follower == [2.0, 8, 1, {"both": 1.0, "only/1": 7.0}]
+    assert leader == [1.5, 2, {"both": 0.5, "only/0": 7.0, "only/1": 7.0}]
+    assert follower == [2.0, 1, {"both": 1.0, "only/1": 7.0}]
 
 
 def test_the_leader_hears_what_each_rank_worked_itself_without_its_waiting(together):

@@ -47,7 +47,7 @@ class RolloutBuffer:
         self.horizon = horizon
         shape = (horizon + 1, env_count)
         self.blocks = {
-            name: _block((*shape, *_shape(part)), storage_dtype(part), device) for name, part in _parts(space)
+            name: _block((*shape, *shape_of(part)), storage_dtype(part), device) for name, part in parts_of(space)
         }
         self.starts = _block(shape, np.dtype(bool), device)
         self.starts[:] = True
@@ -117,7 +117,7 @@ class RolloutBuffer:
 def stack_observations(space: SpaceSpec, observations: list[Any]) -> Observation:
     """Single observations, as environments give them, side by side: [1, K, …]."""
     stacked: dict[str, Tensor] = {}
-    for name, part in _parts(space):
+    for name, part in parts_of(space):
         rows = [observation[name] if name else observation for observation in observations]
         stacked[name] = torch.from_numpy(np.stack(rows).astype(storage_dtype(part)))[None]
     return stacked if isinstance(space, DictSpec) else stacked[""]
@@ -150,11 +150,11 @@ def _block(shape: tuple[int, ...], dtype: np.dtype[Any], device: torch.device | 
     return pinned
 
 
-def _parts(space: SpaceSpec) -> tuple[tuple[str, SpaceSpec], ...]:
+def parts_of(space: SpaceSpec) -> tuple[tuple[str, SpaceSpec], ...]:
     return space.parts if isinstance(space, DictSpec) else (("", space),)
 
 
-def _shape(space: SpaceSpec) -> tuple[int, ...]:
+def shape_of(space: SpaceSpec) -> tuple[int, ...]:
     if isinstance(space, BoxSpec):
         return space.shape
     return () if not hasattr(space, "counts") else (len(space.counts),)

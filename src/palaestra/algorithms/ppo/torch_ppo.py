@@ -12,7 +12,7 @@ from palaestra.algorithms.ppo.algorithm import Ppo
 from palaestra.algorithms.ppo.kickstart import Distillation, teacher_loss_weights
 from palaestra.algorithms.ppo.update import update
 from palaestra.algorithms.rollout import Rollout, SteppableEnvs, collect_rollout
-from palaestra.core.reports import PhaseTimes, UpdateStats
+from palaestra.core.reports import PhaseTimes, PpoStats
 from palaestra.policies.agent import compile_network
 from palaestra.policies.diagnostics import gradient_statistics
 
@@ -108,7 +108,7 @@ class TorchPpo(Ppo):
         )
         return replace(rollout, rewards=rewards)
 
-    def _learn(self, rollout: Rollout, progress: float) -> tuple[UpdateStats, dict[str, float]]:
+    def _learn(self, rollout: Rollout, progress: float) -> tuple[PpoStats, dict[str, float]]:
         ppo, tensors = self.config.ppo, self.tensors
         advantages = estimate_advantages(rollout, ppo.gamma, ppo.gae_lambda)
         distillation = self._distillation(rollout, progress)

@@ -11,7 +11,7 @@ from palaestra.algorithms.ppo.loss import LossTerms, LossWeights, ppo_loss
 from palaestra.algorithms.ppo.minibatches import Segments, epoch_minibatches, segments_for_epoch, split_rollout
 from palaestra.algorithms.schedules import value_at
 from palaestra.core.errors import UsageError
-from palaestra.core.reports import UpdateStats
+from palaestra.core.reports import PpoStats
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ def update(
     segment_length: int = 1,
     group: Group = ALONE,
     distillation: Distillation | None = None,
-) -> UpdateStats:
+) -> PpoStats:
     """Updates the policy on one rollout, and on a teacher's targets for it. `progress` in [0, 1] sets the schedules."""
     learning_rate = value_at(config.learning_rate, progress)
     optimizer.learning_rate = learning_rate
@@ -100,11 +100,11 @@ class StatsAccumulator:
         return float(group.average_((last.ratio - 1 - last.log_ratio).mean()))
 
     @torch.no_grad()
-    def stats(self, segments: Segments, learning_rate: float) -> UpdateStats:
+    def stats(self, segments: Segments, learning_rate: float) -> PpoStats:
         log_ratio = torch.cat([terms.log_ratio for terms in self.terms], dim=1)
         ratio = torch.cat([terms.ratio for terms in self.terms], dim=1)
         clipped = torch.cat([terms.clipped for terms in self.terms], dim=1)
-        return UpdateStats(
+        return PpoStats(
             policy_loss=-_mean([terms.objective for terms in self.terms]),
             value_loss=0.5 * _mean([terms.squared_error for terms in self.terms]),
             entropy=_mean([terms.entropy for terms in self.terms]),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from palaestra.config.policy import PolicyConfig
 from palaestra.core import plugins
 from palaestra.core.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from palaestra.config.train import TrainConfig
 
 
@@ -18,6 +21,21 @@ class Recipe:
     summary: str  # one line for `palaestra recipes`
     config: TrainConfig
     extra: str = ""  # the extra it needs, e.g. "mujoco"
+    variants: Mapping[str, TrainConfig] = field(default_factory=dict)  # by other algorithms than the config's own
+
+    @property
+    def algorithms(self) -> list[str]:
+        """Those that it has settings for, its own first."""
+        return [self.config.algorithm, *self.variants]
+
+    def config_for(self, algorithm: str) -> TrainConfig:
+        """Its settings for an algorithm; for one that it does not know, its environment with that one's defaults."""
+        if algorithm == self.config.algorithm:
+            return self.config
+        if algorithm in self.variants:
+            return self.variants[algorithm]
+        others = {"policy": PolicyConfig(), "algorithm": algorithm}
+        return self.config.model_copy(update=others)
 
 
 # extra of pyproject.toml -> the module it brings

@@ -14,7 +14,7 @@ import numpy as np
 from palaestra.algorithms.serialization import has_torch
 from palaestra.core.episodes import EpisodeColumns, EpisodeResult, to_columns
 from palaestra.core.lazy_import import lazy_import
-from palaestra.core.reports import UpdateStats
+from palaestra.core.reports import UpdateFigures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
     if group.world_size == 1:
         return report
     own = {
-        "update": asdict(report.update),
+        "update": report.update.metrics(),
         "metrics": report.metrics,
         "episodes": _encode_episodes(report.episodes),
         "seconds": report.times.rollout + report.times.learn - report.times.waiting,
@@ -45,7 +45,7 @@ def shared_report(report: IterationReport, group: Group) -> IterationReport:
     parts = [json.loads(text) for text in gathered]
     return replace(
         report,
-        update=_mean_stats([part["update"] for part in parts]),
+        update=UpdateFigures(_mean_metrics([part["update"] for part in parts])),
         metrics=_mean_metrics([part["metrics"] for part in parts]),
         episodes=_decode_episodes([part["episodes"] for part in parts], report.env_steps),
         rank_seconds=tuple(part["seconds"] for part in parts),
@@ -121,14 +121,11 @@ def _decode_episodes(parts: list[dict[str, Any]], env_step: int) -> Sequence[Epi
     return tuple(episodes)
 
 
-def _mean_stats(rows: list[dict[str, Any]]) -> UpdateStats:
-    """Every rank has as many samples, so the mean of means is the mean; explained variance is that of the ranks."""
-    means = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
-    return UpdateStats(**{**means, "minibatches": rows[0]["minibatches"]})
-
-
 def _mean_metrics(rows: list[dict[str, float]]) -> dict[str, float]:
-    """Over the ranks that have the metric: what did not happen on one is absent there, not zero."""
+    """Over the ranks that have the metric: what did not happen on one is absent there, not zero.
+
+    Every rank has as many samples, so the mean of means is the mean; explained variance is that of the ranks.
+    """
     values: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.items():

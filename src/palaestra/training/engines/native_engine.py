@@ -20,7 +20,7 @@ from palaestra.algorithms.schedules import value_at
 from palaestra.core.episodes import EpisodeColumns
 from palaestra.core.errors import NonFinite, RunFailed
 from palaestra.core.lazy_import import lazy_import
-from palaestra.core.reports import PhaseTimes, UpdateStats
+from palaestra.core.reports import PhaseTimes, PpoStats
 from palaestra.envs.vector.batch import BatchEnvs
 from palaestra.envs.vector.in_process import InProcessEnvs
 from palaestra.training.engines.native_envs import ClassicControlEnvs, unwrap_published
@@ -208,7 +208,7 @@ class NativeEngine:
         refuse_non_finite_ends(vector, envs)
         self._learner.evaluate_values(vector, [step for step, _ in truncations], envs, codes)
 
-    def _update(self, algorithm: NativePpo, progress: Progress) -> UpdateStats:
+    def _update(self, algorithm: NativePpo, progress: Progress) -> PpoStats:
         ppo, config = algorithm.config.ppo, self._update_config
         config.clip = value_at(ppo.clip, progress.fraction)
         config.entropy_coefficient = value_at(ppo.entropy_coefficient, progress.fraction)
@@ -216,7 +216,7 @@ class NativeEngine:
         norm = self._learner.update(algorithm.shuffler.bit_generator.capsule, config, algorithm.group.reducer)
         if not math.isfinite(norm):
             raise NonFinite(f"The gradient's norm is {norm}.")
-        stats = UpdateStats(**self._learner.stats(), learning_rate=learning_rate)
+        stats = PpoStats(**self._learner.stats(), learning_rate=learning_rate)
         if algorithm.config.policy.normalize_observations:
             algorithm.tensors.agent.take_in(algorithm.buffer.observations, algorithm.group.stack)
         algorithm.buffer.rewind()
