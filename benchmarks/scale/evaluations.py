@@ -48,8 +48,8 @@ def measure_evaluations(recipe: str, workers: int, checkpoints: int, episodes: i
     with TemporaryDirectory() as folder:
         root = Path(folder) / "runs"
         make_checkpoints(recipe, root, checkpoints)
-        orders = make_jobs([f"{RUN}:all"], root, [EvaluationOptions(episodes=episodes, submitted_by="request-eval")])
-        return play_orders(recipe, orders, workers)
+        jobs = make_jobs([f"{RUN}:all"], root, [EvaluationOptions(episodes=episodes, submitted_by="request-eval")])
+        return run_jobs(recipe, jobs, workers)
 
 
 def make_checkpoints(recipe: str, root: Path, count: int) -> None:
@@ -67,21 +67,21 @@ def make_checkpoints(recipe: str, root: Path, count: int) -> None:
         manager.save(loaded.policy, replace(first, epoch=first.epoch + number, agent_step=step, files={}))
 
 
-def play_orders(name: str, orders: list[EvaluationJob], workers: int) -> EvaluationFigure:
-    first = max(1, int(WARM_UP * len(orders)))
+def run_jobs(name: str, jobs: list[EvaluationJob], workers: int) -> EvaluationFigure:
+    first = max(1, int(WARM_UP * len(jobs)))
     samples: list[float] = []
     with RayClient(ClusterConfig(cpus=workers)) as evaluator:
-        for number, order in enumerate(JobRunner(evaluator).run(orders), 1):
-            if order.status is not Status.DONE or order.report is None:
-                raise RuntimeError(f"An evaluation ended as {order.status}: {order.error}")
-            samples += [one.seconds / len(one.episodes) for one in order.report.reports]
+        for number, job in enumerate(JobRunner(evaluator).run(jobs), 1):
+            if job.status is not Status.DONE or job.report is None:
+                raise RuntimeError(f"An evaluation ended as {job.status}: {job.error}")
+            samples += [one.seconds / len(one.episodes) for one in job.report.reports]
             if number == first:
                 began, before = time.perf_counter(), cpu_seconds()
         seconds, after = time.perf_counter() - began, cpu_seconds()
-    timed = len(orders) - first
+    timed = len(jobs) - first
     cpu = {part: (after[part] - before[part]) / timed for part in after}
     return EvaluationFigure(
-        name, workers, order.episodes, timed / seconds, cpu, tuple(samples), sizes_of(order, order.report)
+        name, workers, job.episodes, timed / seconds, cpu, tuple(samples), sizes_of(job, job.report)
     )
 
 
@@ -100,13 +100,13 @@ def cpu_seconds() -> dict[str, float]:
     return spent
 
 
-def sizes_of(order: EvaluationJob, report: SuiteReport) -> dict[str, int]:
+def sizes_of(job: EvaluationJob, report: SuiteReport) -> dict[str, int]:
     """Bytes that travel: weights, the description of a share with its sidecar, the result of an episode."""
-    path = order.subject.checkpoint.path
+    path = job.target.checkpoint.path
     assert path is not None, "it was found on disk"
-    sidecar, weights, policy = packed(path, order.request.weights)
-    code = code_of_process(imported_modules(order.request.plans, policy))
-    text = share_to_json(order.request, order.request.plans[0], trust_module=True, code=code)
+    sidecar, weights, policy = packed(path, job.request.weights)
+    code = code_of_process(imported_modules(job.request.plans, policy))
+    text = share_to_json(job.request, job.request.plans[0], trust_module=True, code=code)
     episode = json.dumps(asdict(report.reports[0].episodes[0]))
     return {"weights": len(weights), "share": len(text) + len(sidecar), "episode": len(episode)}
 

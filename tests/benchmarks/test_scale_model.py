@@ -9,7 +9,7 @@ import pytest
 import scale_model
 from scale import evaluation_page, page
 from scale.delay_network import can_delay, open_machines
-from scale.evaluations import EvaluationFigure, costs_of
+from scale.evaluations import EvaluationFigure, costs_of, measure_evaluations
 from scale.model import (
     Cluster,
     SumCosts,
@@ -197,3 +197,14 @@ def test_a_workload_has_the_minibatches_of_its_recipe():
     assert (work.minibatches, work.steps) == (16, 256 * 64)
     assert len(work.minibatch) == 16 * len(work.rollout)
     assert work.seconds_alone > 0
+
+
+@pytest.mark.slow
+def test_real_evaluations_on_ray_are_measured():
+    """Two episodes of each of three checkpoints; the first evaluation only warms up."""
+    pytest.importorskip("ray")
+    figure = measure_evaluations("cartpole", workers=1, checkpoints=3, episodes=2)
+    assert (figure.workers, figure.episodes, len(figure.episode_samples)) == (1, 2, 3)
+    assert figure.evaluations_per_second > 0
+    assert figure.sizes["weights"] > figure.sizes["share"] > figure.sizes["episode"] > 0
+    assert costs_of(figure).weights == figure.sizes["weights"]
