@@ -31,7 +31,7 @@ def main(checkout: Path) -> None:
     meter = Meter(job, **{name: version(name) for name in ("torch", "gymnasium", "numpy", "tyro")})
     meter.begin()
     words = [sys.executable, str(script), *arguments(job.setting, job.seed)]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(checkout)}  # dqn.py imports cleanrl_utils
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         last = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 import gymnasium
+from gymnasium.wrappers import RescaleAction
 from rltools import SAC
 
 from peers.off_policy_settings import read_job
@@ -19,7 +20,7 @@ def main() -> None:
     meter = Meter(job, rltools=version("rltools"), mkl=version("mkl"), gymnasium=gymnasium.__version__)
     width = setting.hidden[0]
     sac = SAC(
-        lambda: gymnasium.make(setting.env_id),
+        lambda: RescaleAction(gymnasium.make(setting.env_id), -1.0, 1.0),
         enable_evaluation=False,
         STEP_LIMIT=setting.buffer_size,
         GAMMA=setting.gamma,
