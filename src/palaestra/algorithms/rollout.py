@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Generator, Tensor
 
-from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer, refuse_non_finite_ends, stack_observations
+from palaestra.algorithms.buffers.finite import refuse_non_finite_ends
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer, stack_observations
 from palaestra.core.errors import RunFailed
 from palaestra.policies.device import observation_to_device
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.spaces import EnvInterface
-    from palaestra.envs.vector.in_process import Ending, VectorStep
+    from palaestra.envs.vector.in_process import Ending, VectorEnvs, VectorStep
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory, Observation
 
@@ -28,6 +29,15 @@ class SteppableEnvs(Protocol):
     interface: EnvInterface
 
     def step(self, actions: np.ndarray, out: Any) -> VectorStep: ...
+
+
+class NativeEnvs(Protocol):
+    """Compiled copies of environments. Python's are out of date between `import_state` and `export_state`."""
+
+    def import_state(self) -> None: ...
+    def export_state(self) -> None: ...
+    def invalidate(self) -> None: ...
+    def stepper(self, envs: VectorEnvs) -> SteppableEnvs: ...
 
 
 @dataclass(frozen=True)

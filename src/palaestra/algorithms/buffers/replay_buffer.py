@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.algorithms.buffers.finite import refuse_non_finite, refuse_non_finite_ends
 from palaestra.algorithms.buffers.rollout_buffer import parts_of, shape_of
+from palaestra.algorithms.serialization import as_tensor
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, SpaceSpec
 from palaestra.policies.observations import storage_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from palaestra.algorithms.counter_rng import CounterRng
     from palaestra.envs.vector.in_process import Arrays, Ending
 
 RUNNING, TERMINATED, TRUNCATED = 0, 1, 2  # what `ends` says of a step
@@ -90,9 +93,9 @@ class ReplayBuffer:
         self.size = min(self.size + 1, self.rows - 1)
         self.total_rows += 1
 
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
+    def draw(self, rng: CounterRng, count: int) -> NDArray[np.int64]:
         """Indices [count] of steps, uniformly: row * B + environment."""
-        drawn = rng.integers(0, self.transitions, count)
+        drawn = rng.below(self.transitions, count)
         first = self.position - self.size
         return (first + drawn // self.env_count) % self.rows * self.env_count + drawn % self.env_count
 
@@ -119,6 +122,45 @@ class ReplayBuffer:
             discounts=discounts,
         )
 
+    def newest(self, row_count: int) -> Arrays:
+        """[T, B, …] the observations of the newest complete rows: `row_count`, or as many as there are."""
+        rows = self._newest_rows(row_count)
+        found = {name: block[rows] for name, block in self.blocks.items()}
+        return found if isinstance(self.space, DictSpec) else found[""]
+
+    def refuse_non_finite(self, row_count: int) -> None:
+        """The newest rows: what the environments gave in this iteration."""
+        rows = self._newest_rows(row_count)
+        seen = np.append(rows, self.position)
+        floats = {name: block[seen] for name, block in self.blocks.items() if block.dtype == np.float32}
+        refuse_non_finite(floats, self.rewards[rows], "iteration")
+
+    def cut_episodes(self) -> None:
+        """The environments start anew: episodes under way end as if a time limit had cut them."""
+        if not self.size:
+            return
+        row = (self.position - 1) % self.rows
+        for env in np.flatnonzero(self.ends[row] == RUNNING).tolist():
+            self.ends[row, env] = TRUNCATED
+            self._keep_final(row, env, self._of_env(self.position, env))
+
+    def capture_current(self) -> dict[str, Any]:
+        """The observations to act on next, copied."""
+        return {name: as_tensor(block[self.position].copy()) for name, block in self.blocks.items()}
+
+    def restore_current(self, saved: Mapping[str, Any]) -> None:
+        for name, block in self.blocks.items():
+            block[self.position] = saved[name].numpy()
+
+    def _newest_rows(self, row_count: int) -> NDArray[np.int64]:
+        count = min(row_count, self.size)
+        return (self.position - count + np.arange(count)) % self.rows
+
+    def _of_env(self, row: int, env: int) -> Any:
+        """One environment's observation, as `Ending.final_observation` has it."""
+        found = {name: block[row, env] for name, block in self.blocks.items()}
+        return found if isinstance(self.space, DictSpec) else found[""]
+
     def _observations(self, rows: NDArray[np.int64], envs: NDArray[np.int64]) -> Arrays:
         found = {name: block[rows, envs] for name, block in self.blocks.items()}
         return found if isinstance(self.space, DictSpec) else found[""]
@@ -139,6 +181,8 @@ class ReplayBuffer:
         slot = self._final_slots[row, env] = self._free_slots.pop()
         for name, kept in self._finals.items():
             kept[slot] = observation[name] if name else observation
+            if kept.dtype == np.float32:
+                refuse_non_finite_ends(kept[slot : slot + 1], [env])
 
     def _release_finals(self, row: int) -> None:
         slots = self._final_slots[row]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from palaestra.algorithms.advantages import estimate_advantages
 from palaestra.algorithms.base import TORCH_ENGINE, Iteration, Progress
@@ -20,19 +20,11 @@ if TYPE_CHECKING:
     from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
     from palaestra.algorithms.group import Group
     from palaestra.algorithms.ppo.tensors import PpoTensors
+    from palaestra.algorithms.rollout import NativeEnvs
     from palaestra.config.train import TrainConfig
     from palaestra.core.spaces import EnvInterface
     from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies.agent import Agent
-
-
-class NativeEnvs(Protocol):
-    """Compiled copies of environments. Python's are out of date between `import_state` and `export_state`."""
-
-    def import_state(self) -> None: ...
-    def export_state(self) -> None: ...
-    def invalidate(self) -> None: ...
-    def stepper(self, envs: VectorEnvs) -> SteppableEnvs: ...
 
 
 class TorchPpo(Ppo):
