@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from palaestra.core.seeds import draw_seed
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -54,6 +56,20 @@ class CounterRng:
     def below(self, limit: int, shape: tuple[int, ...] | int) -> NDArray[np.int64]:
         """Integers in [0, limit); `limit` is at most 2^32."""
         return ((self.bits(shape) >> np.uint64(32)) * np.uint64(limit) >> np.uint64(32)).astype(np.int64)
+
+
+class RandomStreams:
+    """The streams of one process, by purpose; the leader's are those of a process alone."""
+
+    def __init__(self, seed: int, rank: int = 0) -> None:
+        self._seed = seed
+        self._rank = rank
+        self._seeds: dict[str, int] = {}
+
+    def __call__(self, purpose: str, index: int) -> CounterRng:
+        if purpose not in self._seeds:
+            self._seeds[purpose] = draw_seed(self._seed, purpose, self._rank)
+        return CounterRng(self._seeds[purpose], index)
 
 
 def _mix(word: int) -> int:

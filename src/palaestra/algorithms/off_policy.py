@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.algorithms.base import TORCH_ENGINE, Iteration, Progress
-from palaestra.algorithms.counter_rng import CounterRng
+from palaestra.algorithms.counter_rng import RandomStreams
 from palaestra.core.errors import NonFinite
 from palaestra.core.reports import PhaseTimes, UpdateFigures
-from palaestra.core.seeds import draw_seed
 from palaestra.core.spaces import BoxSpec, DiscreteSpec
 
 if TYPE_CHECKING:
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
+    from palaestra.algorithms.counter_rng import CounterRng
     from palaestra.algorithms.group import Group
-    from palaestra.algorithms.rollout import SteppableEnvs
+    from palaestra.algorithms.stepping import SteppableEnvs
     from palaestra.config.off_policy import OffPolicyConfig
     from palaestra.config.train import TrainConfig
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.spaces import EnvInterface, SpaceSpec
-    from palaestra.envs.vector.in_process import Arrays, VectorEnvs
+    from palaestra.envs.vector.in_process import Arrays, Ending, VectorEnvs
     from palaestra.policies.agent import Agent
 
 
@@ -64,7 +64,7 @@ class OffPolicy(ABC):
         self.update_count = 0  # over the whole run
         self.figures = FigureMeans()  # of the updates of this iteration
         self.scale_actions = action_scaling(envs.interface.action_space)
-        self._seeds: dict[str, int] = {}
+        self.rng = RandomStreams(config.seed, group.rank)
 
     @property
     @abstractmethod
@@ -135,12 +135,6 @@ class OffPolicy(ABC):
     def exploration_metrics(self, now: Progress) -> dict[str, float]:  # noqa: ARG002  some have none
         return {}
 
-    def rng(self, purpose: str, index: int) -> CounterRng:
-        """The numbers of one of this process's streams; see `counter_rng`."""
-        if purpose not in self._seeds:
-            self._seeds[purpose] = draw_seed(self.config.seed, purpose, self.group.rank)
-        return CounterRng(self._seeds[purpose], index)
-
     def row_index(self, now: Progress) -> int:
         """How many times all environments of this process were stepped: the index of streams of exploration."""
         return now.env_steps // (self.envs.count * self.group.world_size)
@@ -151,12 +145,18 @@ class OffPolicy(ABC):
             self.interface.action_space, self.rng("exploration", self.row_index(now)), self.envs.count
         )
 
+    def store(
+        self, actions: NDArray[Any], rewards: NDArray[np.float32] | Sequence[float], endings: Sequence[Ending]
+    ) -> None:
+        """Completes a row of the buffer."""
+        self.buffer.add(actions, rewards, endings)
+
     def _step(self, envs: SteppableEnvs, now: Progress) -> list[EpisodeResult]:
         buffer = self.buffer
         is_random = self.starts_randomly and now.env_steps < self.settings.learning_starts
         actions = self.random_actions(now) if is_random else self.explore(buffer.current, now)
         result = envs.step(self.scale_actions(actions), buffer.following)
-        buffer.add(actions, result.rewards, result.endings)
+        self.store(actions, result.rewards, result.endings)
         return [ending.episode for ending in result.endings]
 
     def _learn(self, before: Progress, now: Progress, row_count: int) -> float:

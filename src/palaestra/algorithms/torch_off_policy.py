@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils import vector_to_parameters
 
 from palaestra.algorithms.base import TORCH_ENGINE
 from palaestra.algorithms.off_policy import OffPolicy
+from palaestra.algorithms.stepping import CompiledStepping
 from palaestra.core.errors import UsageError
+from palaestra.core.seeds import global_seed
+from palaestra.policies.agent import compile_network
 from palaestra.policies.device import observation_to_device
+from palaestra.policies.warm_start import build_agent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,15 +24,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from palaestra.algorithms.base import Iteration, Progress
     from palaestra.algorithms.buffers.replay_buffer import Batch, ReplayBuffer
     from palaestra.algorithms.group import Group
-    from palaestra.algorithms.rollout import NativeEnvs, SteppableEnvs
+    from palaestra.algorithms.stepping import NativeEnvs
     from palaestra.config.off_policy import OffPolicyConfig
     from palaestra.config.train import TrainConfig
     from palaestra.core.spaces import EnvInterface
     from palaestra.envs.vector.in_process import Arrays, VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Observation
+    from palaestra.policies.warm_start import WarmStart
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class TensorBatch:
     discounts: Tensor  # [1, N] of the value of what follows; 0 where the episode terminated
 
 
-class TorchOffPolicy(OffPolicy):
+class TorchOffPolicy(CompiledStepping, OffPolicy):
     engine = TORCH_ENGINE
 
     def __init__(
@@ -59,7 +66,7 @@ class TorchOffPolicy(OffPolicy):
         super().__init__(config, settings, envs, buffer, group, description)
         self.agent = agent
         self.device = next(agent.parameters()).device
-        self._native_envs = native_envs
+        self.native_envs = native_envs
 
     @property
     def interface(self) -> EnvInterface:
@@ -71,27 +78,18 @@ class TorchOffPolicy(OffPolicy):
     def weights(self) -> Agent:
         return self.agent
 
-    def stepped_envs(self) -> SteppableEnvs:
-        if self._native_envs is None:
-            return self.envs
-        self._native_envs.import_state()
-        return self._native_envs.stepper(self.envs)
-
-    def export_env_state(self) -> None:
-        if self._native_envs is not None:
-            self._native_envs.export_state()
+    def iterate(self, progress: Progress) -> Iteration:
+        if self.config.policy.compile:
+            compile_network(self.agent)  # by now its weights are the ones to continue with
+        return super().iterate(progress)
 
     def reset_envs(self, seeds: Sequence[int]) -> None:
         super().reset_envs(seeds)
-        self._env_state_changed()
+        self.env_state_changed()
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         super().restore(saved)
-        self._env_state_changed()
-
-    def _env_state_changed(self) -> None:
-        if self._native_envs is not None:
-            self._native_envs.invalidate()
+        self.env_state_changed()
 
     def take_in(self, row_count: int) -> None:
         if self.agent.observation_normalizer is not None:
@@ -130,10 +128,41 @@ def as_tensors(observations: Arrays, device: torch.device, *, adds_time: bool = 
     return observation_to_device(tensor[None] if adds_time else tensor, device)
 
 
-def refuse_memory(agent: Agent, algorithm: str) -> None:
-    """Transitions are sampled one by one, without what came before them."""
+def build_agent_for(
+    config: TrainConfig,
+    interface: EnvInterface,
+    device: torch.device,
+    group: Group,
+    shared: Mapping[str, NDArray[np.float32]] | None = None,
+    warm_start: WarmStart | None = None,
+) -> Agent:
+    """The policy with its first weights, equal on all ranks.
+
+    `shared`: memory in which a native engine trains this network already, see `FlatOptimizer.adam_memory`; its weights
+    are taken as they are by now.
+    """
+    torch.set_num_threads(1)  # how many there are must not reach the last bits of the first weights
+    torch.manual_seed(config.seed)
+    agent = build_agent(config.policy, interface, warm_start)
+    refuse_unfit_policy(agent, config)
+    if shared is not None:
+        vector_to_parameters(torch.from_numpy(shared["values"]), agent.parameters())
+        # As if nothing was drawn: a capture made before torch was imported says so.
+        torch.manual_seed(global_seed(config.seed, group.rank))
+    torch.set_num_threads(config.torch_threads)
+    return agent.to(device)
+
+
+def refuse_unfit_policy(agent: Agent, config: TrainConfig) -> None:
+    """Transitions are sampled one by one, without what came before them, and learned from as they are."""
     if agent.initial_memory(1):
         raise UsageError(
-            f"algorithm={algorithm} cannot train policy={agent.config}, which has memory.",
+            f"algorithm={config.algorithm} cannot train policy={config.policy}, which has memory.",
             "Choose a network without memory, such as policy=mlp, or algorithm=ppo.",
+        )
+    if agent.return_scaler is not None:
+        raise UsageError(
+            f"policy.normalize_returns=true does not fit algorithm={config.algorithm}, whose rewards are learned from "
+            "as they are.",
+            "Set policy.normalize_returns=false, or scale rewards with a wrapper of the environment.",
         )

@@ -121,8 +121,11 @@ def new_training_state(
     envs = make_vector_envs(config.env, config.curriculum, config.env_count, curriculum)
     policy = with_chosen_network(config.policy, envs.interface).model_copy(update={"role": ROLES[config.algorithm]})
     config = config.model_copy(update={"policy": policy})
-    build = build_ppo if config.algorithm == "ppo" else off_policy_builders.BUILDERS[config.algorithm]
-    algorithm = build(config, envs, own_env_seeds(config, group), group, teacher, warm_start)
+    env_seeds = own_env_seeds(config, group)
+    if config.algorithm == "ppo":
+        algorithm = build_ppo(config, envs, env_seeds, group, teacher, warm_start)
+    else:
+        algorithm = off_policy_builders.build_off_policy(config, envs, env_seeds, group, warm_start)
     if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
         seed_global_random(global_seed(config.seed, group.rank))
     return TrainingState(config, envs, algorithm, curriculum, group)
