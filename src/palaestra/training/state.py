@@ -20,7 +20,7 @@ from palaestra.core.errors import DamagedFile
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.seeds import draw_seed, global_seed
 from palaestra.envs.build import make_vector_envs
-from palaestra.policies.shipped import with_chosen_network
+from palaestra.policies.roles import policy_for
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.engines.choose import build_ppo, with_engine_of
 
@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 else:
     torch = lazy_import("torch")
     off_policy_builders = lazy_import("palaestra.training.engines.off_policy_builders")
-
-# By algorithm: what its policy network computes.
-ROLES = {
-    "ppo": "actor_critic",
-    "pqn": "action_values",
-    "dqn": "action_values",
-    "sac": "stochastic_actor",
-    "td3": "deterministic_actor",
-}
 
 
 @dataclass
@@ -119,8 +110,7 @@ def new_training_state(
     seed_global_random(config.seed)
     curriculum = _new_curriculum(config, group)
     envs = make_vector_envs(config.env, config.curriculum, config.env_count, curriculum)
-    policy = with_chosen_network(config.policy, envs.interface).model_copy(update={"role": ROLES[config.algorithm]})
-    config = config.model_copy(update={"policy": policy})
+    config = config.model_copy(update={"policy": policy_for(config, envs.interface)})
     build = build_ppo if config.algorithm == "ppo" else off_policy_builders.BUILDERS[config.algorithm]
     algorithm = build(config, envs, own_env_seeds(config, group), group, teacher, warm_start)
     if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
