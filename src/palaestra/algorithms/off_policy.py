@@ -98,6 +98,13 @@ class OffPolicy(ABC):
     @abstractmethod
     def restore_learning(self, saved: Mapping[str, Any]) -> None: ...
 
+    @property
+    def replay_buffer(self) -> ReplayBuffer:
+        return self.buffer
+
+    def clear_replay_buffer(self) -> None:
+        self.buffer.clear()
+
     def export_env_state(self) -> None:  # noqa: B027  not abstract: this is what it does
         """Environments are stepped by Python."""
 
@@ -145,6 +152,10 @@ class OffPolicy(ABC):
             self.interface.action_space, self.rng("exploration", self.row_index(now)), self.envs.count
         )
 
+    def steps_not_in_buffer(self, now: Progress) -> int:
+        """That were taken before the buffer was begun anew; 0 unless a resume went on without the rows."""
+        return now.env_steps - self.buffer.total_rows * self.envs.count * self.group.world_size
+
     def store(
         self, actions: NDArray[Any], rewards: NDArray[np.float32] | Sequence[float], endings: Sequence[Ending]
     ) -> None:
@@ -162,7 +173,7 @@ class OffPolicy(ABC):
     def _learn(self, before: Progress, now: Progress, row_count: int) -> float:
         """The seconds that updates took which follow the steps in (before, now], `row_count` rows into the iteration"""
         began = perf_counter()
-        due = updates_due(self.settings, before.env_steps, now.env_steps)
+        due = updates_due(self.settings, before.env_steps, now.env_steps, self.steps_not_in_buffer(now))
         if due:
             try:
                 self.learn(due, now)
@@ -173,23 +184,26 @@ class OffPolicy(ABC):
         return perf_counter() - began
 
     def capture(self) -> dict[str, Any]:
-        """The replay buffer is saved apart, apart from the observations to act on next."""
+        """The rows of the replay buffer are saved apart."""
         return {
             "engine": self.engine,
             "update_count": self.update_count,
-            "current": self.buffer.capture_current(),
+            "replay_buffer": self.buffer.capture(),
             **self.capture_learning(),
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         self.update_count = int(saved["update_count"])
-        self.buffer.restore_current(saved["current"])
+        self.buffer.restore(saved["replay_buffer"])
         self.restore_learning(saved)
 
 
-def updates_due(settings: OffPolicyConfig, before: int, after: int) -> int:
-    """How many updates follow the steps in (before, after], over all environments and ranks."""
-    first = max(before, settings.learning_starts)
+def updates_due(settings: OffPolicyConfig, before: int, after: int, not_in_buffer: int = 0) -> int:
+    """How many updates follow the steps in (before, after], over all environments and ranks.
+
+    They begin when `learning_starts` steps are in the buffer, which `not_in_buffer` steps are not.
+    """
+    first = max(before, settings.learning_starts + not_in_buffer)
     return multiples_between(settings.train_interval, first, after) * settings.gradient_steps
 
 

@@ -95,6 +95,10 @@ class Priorities:
         self.tree.set(indices, values)
         self.largest = max(self.largest, float(values.max()))
 
+    def clear(self) -> None:
+        """No step can be drawn."""
+        self.tree.rebuild(np.zeros(self.size))
+
     def capture(self) -> dict[str, Any]:
         leaves = self.tree.sums[self.tree.leaf_count : self.tree.leaf_count + self.size]
         return {"leaves": as_tensor(leaves.copy()), "largest": self.largest}

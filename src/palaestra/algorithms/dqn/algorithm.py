@@ -79,6 +79,11 @@ class Dqn(OffPolicy):
         priorities = None if self.priorities is None else self.priorities.capture()
         return {**self.capture_networks(), "priorities": priorities}
 
+    def clear_replay_buffer(self) -> None:
+        super().clear_replay_buffer()
+        if self.priorities is not None:
+            self.priorities.clear()
+
     def restore_learning(self, saved: Mapping[str, Any]) -> None:
         self.restore_networks(saved)
         if self.priorities is not None:
