@@ -89,8 +89,8 @@ class Algorithm(Protocol):
         """Its rows are saved beside the capture; None: it keeps no transitions between iterations."""
         ...
 
-    def clear_replay_buffer(self) -> None:
-        """Go on without the rows of a capture: what it learns from next are new ones."""
+    def clear_buffer(self) -> None:
+        """After `restore`, where the rows of the replay buffer are not there: begin with none."""
         ...
 
     def iterate(self, progress: Progress) -> Iteration:

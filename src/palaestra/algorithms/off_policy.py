@@ -102,9 +102,6 @@ class OffPolicy(ABC):
     def replay_buffer(self) -> ReplayBuffer:
         return self.buffer
 
-    def clear_replay_buffer(self) -> None:
-        self.buffer.clear()
-
     def export_env_state(self) -> None:  # noqa: B027  not abstract: this is what it does
         """Environments are stepped by Python."""
 
@@ -183,8 +180,12 @@ class OffPolicy(ABC):
         self.after_steps(before, now)
         return perf_counter() - began
 
+    def clear_buffer(self) -> None:
+        """After `restore`, where the rows of the buffer are not there: start with none."""
+        self.buffer.clear()
+
     def capture(self) -> dict[str, Any]:
-        """The rows of the replay buffer are saved apart."""
+        """Without the rows of the replay buffer, which are saved apart."""
         return {
             "engine": self.engine,
             "update_count": self.update_count,

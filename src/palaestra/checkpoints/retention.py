@@ -35,6 +35,13 @@ class Removed:
     epochs: tuple[int, ...] = ()
     trainer_states: tuple[int, ...] = ()  # epochs that were kept, without the means to continue from them
 
+    def rest(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+        """Those that are left, as their sidecars describe them now."""
+        dropped = frozenset(self.trainer_states)
+        return [
+            _only_weights(one) if one.epoch in dropped else one for one in checkpoints if one.epoch not in self.epochs
+        ]
+
 
 def to_remove(checkpoints: Sequence[Checkpoint], keep: int) -> list[Checkpoint]:
     """All but the newest `keep` (at least one), and never the best by score."""
@@ -100,9 +107,13 @@ def _remove_unused(directory: Path, checkpoint: Checkpoint, fs: FileSystem) -> b
 
 def _drop_trainer_state(directory: Path, checkpoint: Checkpoint, fs: FileSystem) -> None:
     name = trainer_state_name(checkpoint.epoch)
-    only_weights = {model_name(checkpoint.epoch): checkpoint.files[model_name(checkpoint.epoch)]}
-    rewrite_sidecar(directory, replace(checkpoint, files=only_weights, replay_segments={}), fs)
+    rewrite_sidecar(directory, _only_weights(checkpoint), fs)
     fs.unlink(directory / name)
+
+
+def _only_weights(checkpoint: Checkpoint) -> Checkpoint:
+    name = model_name(checkpoint.epoch)
+    return replace(checkpoint, files={name: checkpoint.files[name]}, replay_segments={})
 
 
 CHANGE_TIMEOUT_SECONDS = 60.0

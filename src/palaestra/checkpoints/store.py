@@ -252,7 +252,7 @@ class CheckpointStore:
         with exclusive_change(self.directory):
             found = self.survey().checkpoints
             removed = retention.retain(self.directory, found, keep, keep_trainer_states, self._fs)
-            left = [one for one in found if one.epoch not in removed.epochs]
+            left = removed.rest(found)
             retention.sweep(self.directory, left, keep, self._fs)
             self._log.update(left)
         return removed
@@ -293,11 +293,10 @@ class CheckpointStore:
     def _clean_up(self) -> None:
         """Retention and log after a save that stands already: their failure is named and tried again next time."""
         try:
-            found = self.survey().checkpoints
+            found: Sequence[Checkpoint] = self.survey().checkpoints
             if self._config is not None:
                 keep, keep_states = self._config.keep, self._config.keep_trainer_states
-                removed = retention.retain(self.directory, found, keep, keep_states, self._fs)
-                found = tuple(one for one in found if one.epoch not in removed.epochs)
+                found = retention.retain(self.directory, found, keep, keep_states, self._fs).rest(found)
                 retention.sweep(self.directory, found, keep, self._fs)
             self._log.update(found)
         except (OSError, SaveFailed, DamagedFile) as error:

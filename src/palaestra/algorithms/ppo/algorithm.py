@@ -59,7 +59,7 @@ class Ppo(ABC):
         self.tensors.reset_memory(self.envs.count)
         self.env_state_changed()
 
-    def clear_replay_buffer(self) -> None:  # noqa: B027  not abstract: this is what it does
+    def clear_buffer(self) -> None:  # noqa: B027  not abstract: this is what it does
         """There is none."""
 
     def capture(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Pqn(ABC):
         order = np.argsort(keys, kind="stable")
         return np.split(order, sample_count // self.pqn.minibatch_size)
 
-    def clear_replay_buffer(self) -> None:  # noqa: B027  not abstract: this is what it does
+    def clear_buffer(self) -> None:  # noqa: B027  not abstract: this is what it does
         """There is none."""
 
     def capture(self) -> dict[str, Any]:
