@@ -12,7 +12,7 @@ from palaestra.config.train import CheckpointConfig
 from palaestra.core.errors import DamagedFile
 
 CAPACITY = 160  # rows of the buffer in these tests
-SEGMENT = segment_rows(CAPACITY, 1)  # 10
+SEGMENT = segment_rows(CAPACITY, 1 << 20, 1)  # 10
 
 
 def content(rank, row):
@@ -125,7 +125,7 @@ def test_each_rank_has_its_own_segments(store, save):
 
 
 def test_many_ranks_have_few_segments_so_that_a_sidecar_can_name_all(store, save, policy, describe):
-    ranks, size = 100, segment_rows(CAPACITY, 100)
+    ranks, size = 100, segment_rows(CAPACITY, 1 << 20, 100)
     rows = [Rows(rank, 0, 0, size, [(row + 16, [b"x"]) for row in range(0, CAPACITY, 16)]) for rank in range(ranks)]
     assert len(store.save(policy, describe(1), {}, rows).replay_segments) <= 3 * ranks
 

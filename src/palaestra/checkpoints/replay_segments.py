@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FOLDER = "replay"
 SEGMENTS = 16  # of a full buffer, for one rank; fewer for each of many, so that a sidecar can name all
 MOST_NAMED = 256
+LEAST_SEGMENT_BYTES = 1 << 20  # of a full one, if the buffer is larger
 MAX_SEGMENT_BYTES = 1 << 42
 CHUNK_BYTES = 1 << 22
 
@@ -79,9 +80,10 @@ def segments_of(checkpoint: Checkpoint) -> list[Segment]:
     return sorted(found, key=lambda one: (one.rank, one.first_row))
 
 
-def segment_rows(capacity: int, world_size: int) -> int:
+def segment_rows(capacity: int, row_bytes: int, world_size: int) -> int:
     """For `Rows`: of a buffer of so many rows, in a training of so many processes."""
-    return max(1, capacity // max(2, min(SEGMENTS, MOST_NAMED // world_size)))
+    share = capacity // max(2, min(SEGMENTS, MOST_NAMED // world_size))
+    return max(1, share, min(capacity, LEAST_SEGMENT_BYTES // row_bytes))
 
 
 class SegmentWriter:

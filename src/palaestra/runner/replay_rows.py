@@ -35,7 +35,7 @@ def is_much(state: TrainingState, writer: SegmentWriter) -> bool:
     buffer = state.algorithm.replay_buffer
     if buffer is None or not state.config.checkpoints.replay_buffer:
         return False
-    first = _first_row(buffer, writer.next_row(0, segment_rows(buffer.capacity, state.group.world_size)))
+    first = _first_row(buffer, writer.next_row(0, _segment_rows(buffer, state.group)))
     return (buffer.total_rows - first) * row_bytes(buffer) > MOST_COPIED_BYTES
 
 
@@ -47,7 +47,7 @@ def gather_rows(state: TrainingState, writer: SegmentWriter | None = None, *, co
     buffer, group = state.algorithm.replay_buffer, state.group
     if buffer is None or not state.config.checkpoints.replay_buffer:
         return []
-    size = segment_rows(buffer.capacity, group.world_size)
+    size = _segment_rows(buffer, group)
     wanted = [] if writer is None else [writer.next_row(rank, size) for rank in range(group.world_size)]
     if group.world_size == 1:
         first = _first_row(buffer, wanted[0])
@@ -63,6 +63,10 @@ def gather_rows(state: TrainingState, writer: SegmentWriter | None = None, *, co
         first, oldest, blocks_of_rank = deserialize(data)
         found.append(Rows(rank, first, oldest, size, [(end_row, [raw]) for end_row, raw in blocks_of_rank]))
     return found
+
+
+def _segment_rows(buffer: ReplayBuffer, group: Group) -> int:
+    return segment_rows(buffer.capacity, row_bytes(buffer), group.world_size)
 
 
 def _first_row(buffer: ReplayBuffer, wanted: int) -> int:
