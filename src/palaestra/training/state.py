@@ -20,13 +20,16 @@ from palaestra.core.errors import DamagedFile
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.seeds import draw_seed, global_seed
 from palaestra.envs.build import make_vector_envs
-from palaestra.policies.shipped import with_chosen_network
+from palaestra.policies.roles import policy_for
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.engines.choose import build_ppo, with_engine_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
+    from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
     from palaestra.config.train import TrainConfig
     from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies.agent import Agent
@@ -35,15 +38,6 @@ if TYPE_CHECKING:
 else:
     torch = lazy_import("torch")
     off_policy_builders = lazy_import("palaestra.training.engines.off_policy_builders")
-
-# By algorithm: what its policy network computes.
-ROLES = {
-    "ppo": "actor_critic",
-    "pqn": "action_values",
-    "dqn": "action_values",
-    "sac": "stochastic_actor",
-    "td3": "deterministic_actor",
-}
 
 
 @dataclass
@@ -83,13 +77,20 @@ class TrainingState:
             "curriculum": curriculum,
         }
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Continue from `saved`. The policy's weights are loaded separately, from the checkpoint's model file."""
+    def restore(self, saved: dict[str, Any], load_rows: Callable[[ReplayBuffer], bool] = lambda _buffer: False) -> None:
+        """Continue from `saved`. The policy's weights are loaded separately, from the checkpoint's model file.
+
+        `load_rows` fills the replay buffer, if there is one, with the rows that `saved` goes with; where it returns
+        False, training goes on without them.
+        """
         try:
             self.iteration = int(saved["iteration"])
             self.env_steps = int(saved["env_steps"])
             self.algorithm = with_engine_of(self.algorithm, engine_of(saved))
             self.algorithm.restore(saved)
+            buffer = self.algorithm.replay_buffer
+            if buffer is not None and not load_rows(buffer):
+                self.algorithm.clear_buffer()
             if self.curriculum is not None:
                 self.curriculum.restore(saved["curriculum"])
             if saved["envs"] is None:  # new episodes, other than those that the run started with
@@ -119,10 +120,12 @@ def new_training_state(
     seed_global_random(config.seed)
     curriculum = _new_curriculum(config, group)
     envs = make_vector_envs(config.env, config.curriculum, config.env_count, curriculum)
-    policy = with_chosen_network(config.policy, envs.interface).model_copy(update={"role": ROLES[config.algorithm]})
-    config = config.model_copy(update={"policy": policy})
-    build = build_ppo if config.algorithm == "ppo" else off_policy_builders.BUILDERS[config.algorithm]
-    algorithm = build(config, envs, own_env_seeds(config, group), group, teacher, warm_start)
+    config = config.model_copy(update={"policy": policy_for(config, envs.interface)})
+    seeds = own_env_seeds(config, group)
+    if config.algorithm == "ppo":
+        algorithm = build_ppo(config, envs, seeds, group, teacher, warm_start)
+    else:
+        algorithm = off_policy_builders.build_off_policy(config, envs, seeds, group, warm_start)
     if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
         seed_global_random(global_seed(config.seed, group.rank))
     return TrainingState(config, envs, algorithm, curriculum, group)
