@@ -43,6 +43,23 @@ def test_stepping_the_flat_block_equals_torch_adam_with_clipping_parameter_by_pa
         assert torch.allclose(mine, expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_rectified_adam_equals_torchs(weight_decay):
+    ours, theirs = small_network(), small_network()
+    flat = FlatOptimizer(ours, OptimizerConfig(kind="radam", epsilon=1e-8, weight_decay=weight_decay))
+    flat.learning_rate = 0.01
+    radam = torch.optim.RAdam(theirs.parameters(), lr=0.01, weight_decay=weight_decay, decoupled_weight_decay=True)
+    inputs = torch.randn(12, 7, 3, generator=torch.Generator().manual_seed(1))  # five steps before the rectification
+    for batch in inputs:
+        descend(flat, ours(batch).square().sum() * 10)
+        radam.zero_grad()
+        (theirs(batch).square().sum() * 10).backward()
+        nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
+        radam.step()
+        for mine, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.allclose(mine, expected, atol=1e-6)
+
+
 def test_the_norm_told_is_the_one_before_clipping():
     network = small_network()
     loss = network(torch.ones(1, 3)).sum() * 100

@@ -18,10 +18,10 @@ def estimate_advantages(rollout: Rollout, gamma: float, gae_lambda: float) -> Te
     """GAE, shape [T, B]. Episode ends stop the sum; truncation still bootstraps (see Rollout.next_values)."""
     deltas = rollout.rewards + gamma * rollout.next_values - rollout.values
     discounts = (~rollout.ended).to(deltas.dtype) * (gamma * gae_lambda)
-    return _sum_backwards(deltas, discounts)
+    return sum_backwards(deltas, discounts)
 
 
-def _sum_backwards(deltas: Tensor, discounts: Tensor) -> Tensor:
+def sum_backwards(deltas: Tensor, discounts: Tensor) -> Tensor:
     """out[t] = deltas[t] + discounts[t] * out[t + 1], in NumPy: on rows this short a call costs a fifth of torch's."""
     steps = deltas.cpu().numpy()
     weights = discounts.cpu().numpy()

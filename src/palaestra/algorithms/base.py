@@ -39,6 +39,10 @@ class Progress:
         """0 at the first step, 1 at the last: what schedules follow."""
         return self.env_steps / self.total_steps
 
+    def after(self, steps: int) -> Progress:
+        """So many steps later, in the same iteration."""
+        return Progress(self.iteration, self.env_steps + steps, self.total_steps)
+
 
 @dataclass(frozen=True)
 class Iteration:

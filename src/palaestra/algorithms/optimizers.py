@@ -1,8 +1,9 @@
 """All parameters of a policy in one flat block, so that clipping and stepping are one operation each.
 
-`ppo.optimizer.kind=adam` steps the whole block with Adam. `muon` steps hidden matrices with torch's Muon and the rest
-with the same Adam; see `group_parameters` for which is which. Muon's steps are scaled to the size of Adam's, so that
-`ppo.learning_rate` means the same for both. Weight decay is apart from the gradient, as in AdamW.
+`ppo.optimizer.kind=adam` steps the whole block with Adam, `radam` with rectified Adam. `muon` steps hidden matrices
+with torch's Muon and the rest with the same Adam; see `group_parameters` for which is which. Muon's steps are scaled to
+the size of Adam's, so that `ppo.learning_rate` means the same for both. Weight decay is apart from the gradient, as in
+AdamW.
 """
 
 from __future__ import annotations
@@ -52,12 +53,14 @@ class FlatOptimizer:
             self.flat, self.grad = torch.from_numpy(shared["values"]), torch.from_numpy(shared["gradient"])
         self.learning_rate = 0.0
         self.regularizer = Regularizer(regularize, self.flat)
+        self._parameters = parameters  # in the order of the block
         places = zip(parameters, _views(self.flat, parameters), _views(self.grad, parameters), strict=True)
         for parameter, values, gradient in places:
             parameter.data = values
             parameter.grad = gradient
         adam_count = sum(parameter.numel() for parameter in groups.adam)
-        self._adam = FlatAdam(self.flat[:adam_count], self.grad[:adam_count], config, shared)
+        kind = FlatRAdam if config.kind == "radam" else FlatAdam
+        self._adam = kind(self.flat[:adam_count], self.grad[:adam_count], config, shared)
         self._muon = MatrixMuon(groups.muon, config) if groups.muon else None
 
     def backward(self, roots: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
@@ -87,6 +90,12 @@ class FlatOptimizer:
             self._muon.step(self.learning_rate)
         self.regularizer.bound(self.flat)
         return norm
+
+    def lay_out(self, copy: nn.Module, policy: nn.Module, flat: Tensor) -> None:
+        """Makes the parameters of a copy of the policy views of `flat`, in the order of this block."""
+        names = {id(parameter): name for name, parameter in policy.named_parameters()}
+        for parameter, values in zip(self._parameters, _views(flat, self._parameters), strict=True):
+            copy.get_parameter(names[id(parameter)]).data = values
 
     def adam_memory(self) -> dict[str, Tensor]:
         """What a step reads and writes, for an engine that steps by itself: shared, not copied."""
@@ -152,6 +161,39 @@ class FlatAdam:
         self._exp_avg.copy_(state["exp_avg"])
         self._exp_avg_sq.copy_(state["exp_avg_sq"])
         self._step_count.copy_(state["step_count"])
+
+
+class FlatRAdam(FlatAdam):
+    """Rectified Adam (Liu et al., 2020): Adam's step, scaled by how well the squared gradient is known by now."""
+
+    @torch.no_grad()
+    def step(self, learning_rate: float) -> None:
+        config = self._config
+        count = float(self._step_count.add_(1))
+        self._exp_avg.lerp_(self._grad, 1 - config.beta1)
+        self._exp_avg_sq.mul_(config.beta2).addcmul_(self._grad, self._grad, value=1 - config.beta2)
+        if config.weight_decay:
+            self._flat.mul_(1 - learning_rate * config.weight_decay)
+        size = learning_rate / (1 - config.beta1**count)
+        rectification = radam_rectification(config.beta2, count)
+        if rectification is None:
+            self._flat.add_(self._exp_avg, alpha=-size)
+            return
+        correction = math.sqrt(1 - config.beta2**count)
+        spread = self._exp_avg_sq.sqrt().add_(config.epsilon)
+        self._flat.addcdiv_(self._exp_avg, spread, value=-size * rectification * correction)
+
+
+LEAST_KNOWN = 5.0  # length of the average from which the squared gradient is used, as in torch
+
+
+def radam_rectification(beta2: float, step: float) -> float | None:
+    """The factor r_t of the paper; None while the variance of the squared gradient cannot be estimated."""
+    longest = 2 / (1 - beta2) - 1
+    length = longest - 2 * step * beta2**step / (1 - beta2**step)
+    if length <= LEAST_KNOWN:
+        return None
+    return math.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
 
 
 class MatrixMuon:

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Generator, Tensor
 
-from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer, refuse_non_finite_ends, stack_observations
+from palaestra.algorithms.buffers.finite import refuse_non_finite_ends
+from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer, stack_observations
 from palaestra.core.errors import RunFailed
 from palaestra.policies.device import observation_to_device
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from palaestra.algorithms.stepping import SteppableEnvs
     from palaestra.core.episodes import EpisodeResult
-    from palaestra.core.spaces import EnvInterface
-    from palaestra.envs.vector.in_process import Ending, VectorStep
+    from palaestra.envs.vector.in_process import Ending
     from palaestra.policies.agent import Agent
     from palaestra.policies.base import Memory, Observation
-
-
-class SteppableEnvs(Protocol):
-    """What a rollout needs of environments; see `palaestra.envs.vector.in_process`."""
-
-    interface: EnvInterface
-
-    def step(self, actions: np.ndarray, out: Any) -> VectorStep: ...
 
 
 @dataclass(frozen=True)
@@ -108,7 +99,7 @@ def collect_rollout(
         )
         last_value = agent(observation_to_device(buffer.inputs[-1], device), memory, starts[-1:]).value
         _refuse_value_shape(last_value, starts[-1:])
-        next_values = _next_values(evaluated[1], last_value, truncated, agent, envs, buffer)
+        next_values = next_values_of(evaluated[1], last_value, truncated, agent, envs, buffer)
     rollout = Rollout(
         observations=observations,
         actions=taken,
@@ -140,7 +131,7 @@ def _evaluate(
     return distribution.log_prob(actions), values
 
 
-def _next_values(
+def next_values_of(
     values: Tensor,
     last_value: Tensor,
     truncated: list[TruncatedEpisode],

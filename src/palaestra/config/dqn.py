@@ -44,7 +44,9 @@ class DqnConfig(OffPolicyConfig):
     double: bool = Field(default=False, description="choose the next action with the network, value it with the target")
     dueling: bool = Field(default=False, description="the network adds a state's value and actions' advantages")
     loss: str = Field(default="mse", pattern="^(mse|huber)$", description="mse as in CleanRL, or huber as in the paper")
-    max_grad_norm: float = Field(default=10.0, gt=0, description="gradients are scaled down to this norm")
+    max_grad_norm: float | None = Field(
+        default=None, gt=0, description="gradients are scaled down to this norm; null: left as they are, as in CleanRL"
+    )
     prioritized: PrioritizedReplayConfig = Field(
         default=PrioritizedReplayConfig(), description="prioritised experience replay"
     )

@@ -14,14 +14,15 @@ class OptimizerConfig(Frozen):
 
     shorthand: ClassVar[str] = "text"
 
-    kind: Literal["adam", "muon"] = Field(
-        default="adam", description="muon: orthogonal steps for hidden matrices, Adam for everything else"
+    kind: Literal["adam", "radam", "muon"] = Field(
+        default="adam",
+        description="radam: rectified Adam; muon: orthogonal steps for hidden matrices, Adam for everything else",
     )
     beta1: float = Field(default=0.9, ge=0, lt=1, description="Adam: memory of the gradient")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="Adam: memory of the squared gradient")
     epsilon: float = Field(default=1e-5, gt=0, description="Adam: added to the root of the squared gradient")
     weight_decay: float = Field(
-        default=0.0, ge=0, description="share of a weight taken away per step, times the learning rate; both kinds"
+        default=0.0, ge=0, description="share of a weight taken away per step, times the learning rate; all kinds"
     )
     momentum: float = Field(default=0.95, ge=0, lt=1, description="Muon: memory of the gradient")
 

@@ -11,6 +11,8 @@ from palaestra.config.base import Frozen
 AUTO = "auto"  # the network follows from the observation space
 CHOSEN_NETWORKS = ("mlp", "cnn")  # what it stands for: vectors, images
 
+Role = Literal["actor_critic", "action_values", "stochastic_actor", "deterministic_actor"]
+
 
 class PolicyConfig(Frozen):
     shorthand: ClassVar[str] = "text"
@@ -20,9 +22,7 @@ class PolicyConfig(Frozen):
         description="a policy by name, such as mlp, or a graph file ending in .yaml; auto: cnn for images, else mlp",
     )
     module: str | None = Field(default=None, description="your own torch class, as package.module:Class")
-    role: Literal["actor_critic", "action_values", "stochastic_actor", "deterministic_actor"] = Field(
-        default="actor_critic", description="what the network computes; follows from the algorithm"
-    )
+    role: Role = Field(default="actor_critic", description="what the network computes; follows from the algorithm")
     settings: dict[str, Any] = Field(
         default_factory=dict, description="settings of that policy; unknown ones are refused by it"
     )

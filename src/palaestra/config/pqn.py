@@ -9,7 +9,7 @@ from palaestra.config.dqn import ExplorationConfig
 from palaestra.config.optimizer import OptimizerConfig
 from palaestra.config.schedule import Schedule, linear
 
-RADAM_EPSILON = OptimizerConfig(epsilon=1e-8)
+RADAM = OptimizerConfig(kind="radam", epsilon=1e-8)
 
 
 class PqnConfig(Frozen):
@@ -24,7 +24,7 @@ class PqnConfig(Frozen):
     q_lambda: float = Field(default=0.65, ge=0, le=1, description="0: one-step targets, 1: Monte Carlo")
     exploration: ExplorationConfig = Field(default=ExplorationConfig(), description="random actions")
     max_grad_norm: float = Field(default=10.0, gt=0, description="gradients are scaled down to this norm")
-    optimizer: OptimizerConfig = Field(default=RADAM_EPSILON, description="the optimiser")
+    optimizer: OptimizerConfig = Field(default=RADAM, description="the optimiser")
 
     @property
     def steps_per_iteration(self) -> int:

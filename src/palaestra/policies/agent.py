@@ -51,19 +51,19 @@ class Agent(Policy):
             mapped = observation if self.feature_map is None else self.feature_map(observation)
             self.observation_normalizer.update(mapped, stack)
 
-    def forward(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> PolicyOutput:
+    def prepare(self, observation: Observation) -> Observation:
+        """What the network reads: features mapped, numbers normalised."""
         if self.feature_map is not None:
             observation = self.feature_map(observation)
         if self.observation_normalizer is not None:
             observation = self.observation_normalizer(observation)
-        return self.network(observation, memory, starts)
+        return observation
+
+    def forward(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> PolicyOutput:
+        return self.network(self.prepare(observation), memory, starts)
 
     def act(self, observation: Observation, memory: Memory, starts: Tensor | None = None) -> Intent:
-        if self.feature_map is not None:
-            observation = self.feature_map(observation)
-        if self.observation_normalizer is not None:
-            observation = self.observation_normalizer(observation)
-        return self.network.act(observation, memory, starts)
+        return self.network.act(self.prepare(observation), memory, starts)
 
     def initial_memory(self, batch_size: int) -> Memory:
         return self.network.initial_memory(batch_size)

@@ -51,9 +51,22 @@ def build_network(config: PolicyConfig, interface: EnvInterface) -> Policy:
     config = with_chosen_network(config, interface)
     source = find_policy(config)
     if isinstance(source, Graph):
-        return GraphPolicy(read_graph(source.name, source.data, config.settings), interface)
-    network: Policy = source(interface, _read_settings(source, config))
+        return GraphPolicy(read_graph(source.name, source.data, config.settings), interface, config.role)
+    _refuse_unfit_role(source, config)
+    settings = read_settings(source, config)
+    plays_one_role = source.roles == Policy.roles
+    network: Policy = source(interface, settings) if plays_one_role else source(interface, settings, config.role)
     return network
+
+
+def _refuse_unfit_role(policy_class: type[Policy], config: PolicyConfig) -> None:
+    if config.role not in policy_class.roles:
+        roles = ", ".join(policy_class.roles)
+        raise UsageError(
+            f"policy={config}: {policy_class.__name__} does not serve the role {config.role}; its roles: {roles}.",
+            f"Give the class roles = ({config.role!r},) and a forward with that distribution "
+            "(see palaestra.policies.base.Policy), or take algorithm=ppo.",
+        )
 
 
 @dataclass(frozen=True)
@@ -129,7 +142,7 @@ def _import_class(path: str) -> Any:
     return getattr(module, class_name)
 
 
-def _read_settings(policy_class: Any, config: PolicyConfig) -> BaseModel:
+def read_settings(policy_class: Any, config: PolicyConfig) -> BaseModel:
     model: type[BaseModel] = policy_class.Settings
     unknown = [name for name in config.settings if name not in model.model_fields]
     if unknown:

@@ -159,6 +159,16 @@ class SquashedGaussian:
         """The squashed mean: the median of each action, which is what a greedy player does."""
         return self._squash(self.mean)
 
+    def sample_unit(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions in [-1, 1] [T, B, size] with a gradient (reparameterised), and `log_prob` of them [T, B].
+
+        `noise` [T, B, size] is standard normal. The density is that of the action in the environment's units, as
+        `log_prob` has it; it is computed from u, so that it is exact where tanh(u) rounds to 1.
+        """
+        u = self.mean + noise * self.log_std.exp()
+        normal = -0.5 * noise.square() - self.log_std - HALF_LOG_TWO_PI
+        return torch.tanh(u), (normal - self._log_slope(u)).sum(dim=-1)
+
     def log_prob(self, action: Tensor) -> Tensor:
         u = torch.atanh(((action - self.middle) / self.half_width).clamp(-EDGE, EDGE))
         scaled = (u - self.mean) * (-self.log_std).exp()

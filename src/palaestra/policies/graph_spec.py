@@ -181,6 +181,18 @@ def _check_wiring(nodes: list[NodeSpec], all_names: set[str], problems: Problems
             problems.add(f"node '{name}': neither action nor value depends on it", "Remove it, or use it as a source.")
 
 
+def without_value(spec: GraphSpec) -> GraphSpec:
+    """The graph of an actor: without the node `value` and what only it needs."""
+    kept = reach(["action"], spec.sources)
+    return GraphSpec(spec.name, tuple(node for node in spec.nodes if node.name in kept))
+
+
+def without_action(spec: GraphSpec) -> GraphSpec:
+    """The graph of a critic: without the node `action` and what only it needs."""
+    kept = reach(["value"], spec.sources)
+    return GraphSpec(spec.name, tuple(node for node in spec.nodes if node.name in kept))
+
+
 def sorted_nodes(sources: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Every node after its sources, else in the order given. There must be no cycle."""
     done: dict[str, None] = {}

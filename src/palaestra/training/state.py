@@ -20,7 +20,7 @@ from palaestra.core.errors import DamagedFile
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.seeds import draw_seed, global_seed
 from palaestra.envs.build import make_vector_envs
-from palaestra.policies.shipped import with_chosen_network
+from palaestra.policies.roles import policy_for
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.engines.choose import build_ppo, with_engine_of
 
@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 else:
     torch = lazy_import("torch")
     off_policy_builders = lazy_import("palaestra.training.engines.off_policy_builders")
-
-# By algorithm: what its policy network computes.
-ROLES = {
-    "ppo": "actor_critic",
-    "pqn": "action_values",
-    "dqn": "action_values",
-    "sac": "stochastic_actor",
-    "td3": "deterministic_actor",
-}
 
 
 @dataclass
@@ -119,10 +110,12 @@ def new_training_state(
     seed_global_random(config.seed)
     curriculum = _new_curriculum(config, group)
     envs = make_vector_envs(config.env, config.curriculum, config.env_count, curriculum)
-    policy = with_chosen_network(config.policy, envs.interface).model_copy(update={"role": ROLES[config.algorithm]})
-    config = config.model_copy(update={"policy": policy})
-    build = build_ppo if config.algorithm == "ppo" else off_policy_builders.BUILDERS[config.algorithm]
-    algorithm = build(config, envs, own_env_seeds(config, group), group, teacher, warm_start)
+    config = config.model_copy(update={"policy": policy_for(config, envs.interface)})
+    seeds = own_env_seeds(config, group)
+    if config.algorithm == "ppo":
+        algorithm = build_ppo(config, envs, seeds, group, teacher, warm_start)
+    else:
+        algorithm = off_policy_builders.build_off_policy(config, envs, seeds, group, warm_start)
     if not group.is_leader:  # from here on, what a network draws (dropout) differs from rank to rank
         seed_global_random(global_seed(config.seed, group.rank))
     return TrainingState(config, envs, algorithm, curriculum, group)

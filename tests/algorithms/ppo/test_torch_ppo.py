@@ -72,7 +72,7 @@ def facts(state, iterations):
 )
 def test_stepping_worlds_inside_changes_no_bit_of_a_training(env):
     inside, outside = state_of(env), state_of(env)
-    assert inside.algorithm._native_envs is not None
+    assert inside.algorithm.native_envs is not None
     outside.algorithm = with_torch(outside)
     assert facts(inside, 5) == facts(outside, 5)
 
@@ -91,5 +91,5 @@ def test_a_training_whose_worlds_are_inside_is_captured_and_restored_bit_for_bit
 
 
 def test_worlds_that_are_not_gymnasiums_to_the_last_bit_stay_with_python():
-    assert state_of("Acrobot-v1").algorithm._native_envs is None
-    assert state_of("MountainCarContinuous-v0").algorithm._native_envs is None
+    assert state_of("Acrobot-v1").algorithm.native_envs is None
+    assert state_of("MountainCarContinuous-v0").algorithm.native_envs is None

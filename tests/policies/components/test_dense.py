@@ -68,3 +68,33 @@ def test_settings_out_of_range_are_refused(make, settings):
     with pytest.raises(ValidationError):
         make("linear", [4], **settings)
     assert math.sqrt(2) == pytest.approx(make("linear", [4], size=1).layer.weight.norm().item())
+
+
+def test_layer_normalisation_stands_before_the_activation(make):
+    tower = make("mlp", [4], hidden=[6, 5], activation="relu", layer_norm=True)
+    for norm in tower.norms:
+        torch.nn.init.normal_(norm.weight)
+        torch.nn.init.normal_(norm.bias)
+    rows = torch.randn(3, 4)
+    expected = rows
+    for layer, norm in zip(tower.layers, tower.norms, strict=True):
+        outputs = layer(expected)
+        centred = outputs - outputs.mean(dim=-1, keepdim=True)
+        normal = centred / (centred.square().mean(dim=-1, keepdim=True) + 1e-5).sqrt()
+        expected = torch.relu(normal * norm.weight + norm.bias)
+    torch.testing.assert_close(tower(rows), expected)
+
+
+def test_every_layer_but_the_first_adds_its_input_in_a_residual_tower(make):
+    tower = make("mlp", [6], hidden=[6, 6, 6], activation="tanh", residual=True)
+    rows = torch.randn(3, 6)
+    first, second, third = tower.layers
+    expected = torch.tanh(first(rows))
+    expected = expected + torch.tanh(second(expected))
+    expected = expected + torch.tanh(third(expected))
+    torch.testing.assert_close(tower(rows), expected)
+
+
+def test_a_residual_tower_needs_equal_widths(make):
+    with pytest.raises(Misfit, match=r"residual=true needs layers of one width, not hidden=\[120, 84\]"):
+        make("mlp", [4], hidden=[120, 84], residual=True)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.algorithms.buffers.finite import refuse_non_finite
 from palaestra.algorithms.serialization import as_tensor
-from palaestra.core.errors import NonFinite
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.spaces import BoxSpec, DictSpec, SpaceSpec
 from palaestra.policies.observations import storage_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import torch
     from torch import Tensor
 
@@ -24,13 +21,6 @@ if TYPE_CHECKING:
     from palaestra.policies.base import Observation
 else:
     torch = lazy_import("torch")
-
-
-LARGEST = float(np.finfo(np.float32).max)
-ENV_HINT = (
-    "It comes from the environment, not from training: check its step and reset, or run palaestra.testing.check_env on "
-    "it."
-)
 
 
 class RolloutBuffer:
@@ -85,13 +75,8 @@ class RolloutBuffer:
             np.copyto(first, last)
 
     def refuse_non_finite(self) -> None:
-        """One check per iteration. Observations come first, because actions and rewards follow from them."""
-        for name, block in self.blocks.items():
-            if block.dtype == np.float32 and not _is_finite(block):
-                label = f"observation '{name}'" if name else "observation"
-                raise NonFinite(f"An environment gave an {label} that is not finite ({_where(block)}).", ENV_HINT)
-        if not _is_finite(self.rewards):
-            raise NonFinite(f"An environment gave a reward that is not finite ({_where(self.rewards)}).", ENV_HINT)
+        """One check per iteration."""
+        refuse_non_finite(self.blocks, self.rewards, "rollout")
 
     def capture(self) -> dict[str, Any]:
         blocks = {name: as_tensor(block[0].copy()) for name, block in self.blocks.items()}
@@ -123,24 +108,6 @@ def stack_observations(space: SpaceSpec, observations: list[Any]) -> Observation
     return stacked if isinstance(space, DictSpec) else stacked[""]
 
 
-def refuse_non_finite_ends(stacked: np.ndarray, env_indices: Sequence[int]) -> None:
-    """Last observations [K, …] of episodes that a time limit cut: they are stored separately and valued."""
-    if _is_finite(stacked):
-        return
-    row, *component = np.argwhere(~np.isfinite(stacked))[0].tolist()
-    what = _what(stacked[row, *component])
-    raise NonFinite(
-        f"Environment {env_indices[row]} ended an episode with an observation that is not finite ({what}).", ENV_HINT
-    )
-
-
-def _is_finite(block: np.ndarray) -> bool:
-    """A sum is finite only if everything is, and faster than checking each; if it overflows, each is checked."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        sum_is_finite = isfinite(np.add.reduce(block, axis=None))
-    return sum_is_finite or bool(np.isfinite(block).all())
-
-
 def _block(shape: tuple[int, ...], dtype: np.dtype[Any], device: torch.device | None) -> np.ndarray:
     """Zeros; page-locked when they are to be copied to CUDA."""
     zeros = np.zeros(shape, dtype)
@@ -158,15 +125,3 @@ def shape_of(space: SpaceSpec) -> tuple[int, ...]:
     if isinstance(space, BoxSpec):
         return space.shape
     return () if not hasattr(space, "counts") else (len(space.counts),)
-
-
-def _where(array: np.ndarray) -> str:
-    """Where the first number in [T, B, …] is that is not finite, and what it is."""
-    step, env_index, *component = np.argwhere(~np.isfinite(array))[0].tolist()
-    part = f", component {component if len(component) > 1 else component[0]}" if component else ""
-    what = _what(array[step, env_index, *component])
-    return f"environment {env_index}, step {step} of this rollout{part}: {what}"
-
-
-def _what(number: float) -> str:
-    return "NaN" if isnan(number) else f"infinite, or beyond float32's {LARGEST:.1e}"

@@ -46,7 +46,7 @@ class Ppo(ABC):
     def export_env_state(self) -> None: ...
 
     @abstractmethod
-    def _env_state_changed(self) -> None:
+    def env_state_changed(self) -> None:
         """The environments were reset or restored: discard what the engine knows of them."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Ppo(ABC):
         self.envs.reset(list(seeds), self.buffer.rows[0])
         self.buffer.starts[0] = True
         self.tensors.reset_memory(self.envs.count)
-        self._env_state_changed()
+        self.env_state_changed()
 
     def capture(self) -> dict[str, Any]:
         return {
@@ -72,7 +72,7 @@ class Ppo(ABC):
         self.buffer.restore(_entry(saved, "rollout_buffer"))
         self.action_seed = int(_entry(saved, "action_seed", self.action_seed))
         serialization.set_generator_state(self.shuffler, saved["shuffler"])
-        self._env_state_changed()
+        self.env_state_changed()
 
 
 def _entry(saved: Mapping[str, Any], name: str, default: Any = None) -> Any:

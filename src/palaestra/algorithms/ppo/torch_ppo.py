@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from palaestra.algorithms.advantages import estimate_advantages
 from palaestra.algorithms.base import TORCH_ENGINE, Iteration, Progress
 from palaestra.algorithms.ppo.algorithm import Ppo
 from palaestra.algorithms.ppo.kickstart import Distillation, teacher_loss_weights
 from palaestra.algorithms.ppo.update import update
-from palaestra.algorithms.rollout import Rollout, SteppableEnvs, collect_rollout
+from palaestra.algorithms.rollout import Rollout, collect_rollout
+from palaestra.algorithms.stepping import CompiledStepping
 from palaestra.core.reports import PhaseTimes, PpoStats
 from palaestra.policies.agent import compile_network
 from palaestra.policies.diagnostics import gradient_statistics
@@ -20,22 +21,14 @@ if TYPE_CHECKING:
     from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
     from palaestra.algorithms.group import Group
     from palaestra.algorithms.ppo.tensors import PpoTensors
+    from palaestra.algorithms.stepping import NativeEnvs
     from palaestra.config.train import TrainConfig
     from palaestra.core.spaces import EnvInterface
     from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies.agent import Agent
 
 
-class NativeEnvs(Protocol):
-    """Compiled copies of environments. Python's are out of date between `import_state` and `export_state`."""
-
-    def import_state(self) -> None: ...
-    def export_state(self) -> None: ...
-    def invalidate(self) -> None: ...
-    def stepper(self, envs: VectorEnvs) -> SteppableEnvs: ...
-
-
-class TorchPpo(Ppo):
+class TorchPpo(CompiledStepping, Ppo):
     engine = TORCH_ENGINE
 
     def __init__(
@@ -52,7 +45,7 @@ class TorchPpo(Ppo):
         super().__init__(config, envs, buffer, group)
         self.description = description
         self._tensors = tensors
-        self._native_envs = native_envs
+        self.native_envs = native_envs
 
     @property
     def tensors(self) -> PpoTensors:
@@ -74,27 +67,13 @@ class TorchPpo(Ppo):
         began = perf_counter()
         tensors = self.tensors
         rollout, tensors.memory, episodes = collect_rollout(
-            tensors.agent, self._stepped_envs(), self.buffer, tensors.memory, tensors.sampler, tensors.segment_length
+            tensors.agent, self.stepped_envs(), self.buffer, tensors.memory, tensors.sampler, tensors.segment_length
         )
         rollout = self._scale_rewards(rollout)
         collected = perf_counter()
         stats, metrics = self._learn(rollout, progress.fraction)
         times = PhaseTimes(collected - began, perf_counter() - collected)
         return Iteration(self.config.ppo.batch_size, stats, episodes, times, metrics)
-
-    def _stepped_envs(self) -> SteppableEnvs:
-        if self._native_envs is None:
-            return self.envs
-        self._native_envs.import_state()
-        return self._native_envs.stepper(self.envs)
-
-    def export_env_state(self) -> None:
-        if self._native_envs is not None:
-            self._native_envs.export_state()
-
-    def _env_state_changed(self) -> None:
-        if self._native_envs is not None:
-            self._native_envs.invalidate()
 
     def _capture_tensors(self) -> dict[str, Any]:
         return self.tensors.capture()

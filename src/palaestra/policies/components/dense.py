@@ -46,10 +46,14 @@ class Linear(Component):
 class MlpSettings(Frozen):
     hidden: tuple[PositiveInt, ...] = Field((64, 64), description="widths of the layers, first to last")
     activation: ActivationName = Field("tanh", description="after every layer")
+    layer_norm: bool = Field(default=False, description="normalise what a layer gives, before its activation")
+    residual: bool = Field(
+        default=False, description="every layer but the first adds its input to what it gives; needs equal widths"
+    )
 
 
 class Mlp(Component):
-    """A tower of layers with an activation after each."""
+    """A tower of layers with an activation after each: x becomes activation(norm(W x + b)), plus x where residual."""
 
     Settings = MlpSettings
 
@@ -58,6 +62,10 @@ class Mlp(Component):
         widths = (one_vector(inputs), *settings.hidden)
         layers = [orthogonal(nn.Linear(before, after)) for before, after in pairwise(widths)]
         self.layers = nn.ModuleList(layers)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for width in settings.hidden) if settings.layer_norm else None
+        self.residual = settings.residual
+        if self.residual and len(set(settings.hidden)) > 1:
+            raise Misfit(f"residual=true needs layers of one width, not hidden={list(settings.hidden)}")
         self.activation = ACTIVATIONS[settings.activation]
         # Looking a parameter up through its module costs a fifth of a small layer; these are the same objects.
         self._weights = [(layer.weight, layer.bias) for layer in layers]
@@ -65,8 +73,19 @@ class Mlp(Component):
 
     def forward(self, rows: Tensor) -> Tensor:
         activation = self.activation
+        if self.norms is not None or self.residual:
+            return self._forward_with_options(rows)
         for weight, bias in self._weights:
             rows = activation(linear(rows, weight, bias))
+        return rows
+
+    def _forward_with_options(self, rows: Tensor) -> Tensor:
+        for index, (weight, bias) in enumerate(self._weights):
+            outputs = linear(rows, weight, bias)
+            if self.norms is not None:
+                outputs = self.norms[index](outputs)
+            outputs = self.activation(outputs)
+            rows = rows + outputs if self.residual and index > 0 else outputs
         return rows
 
 

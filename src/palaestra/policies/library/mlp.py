@@ -1,4 +1,4 @@
-"""The default network of small tasks: two towers of tanh, the actor and the critic."""
+"""The default network of small tasks: two towers of layers, the actor and the critic."""
 
 from __future__ import annotations
 

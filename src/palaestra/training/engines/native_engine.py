@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palaestra.algorithms.base import Iteration, Progress
-from palaestra.algorithms.buffers.rollout_buffer import refuse_non_finite_ends
+from palaestra.algorithms.buffers.finite import refuse_non_finite_ends
 from palaestra.algorithms.schedules import value_at
 from palaestra.core.episodes import EpisodeColumns
 from palaestra.core.errors import NonFinite, RunFailed

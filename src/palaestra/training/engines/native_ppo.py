@@ -92,7 +92,7 @@ class NativePpo(Ppo):
     def export_env_state(self) -> None:
         self.compute.export_env_state()
 
-    def _env_state_changed(self) -> None:
+    def env_state_changed(self) -> None:
         self.compute.invalidate()
 
     def _capture_tensors(self) -> dict[str, Any]:

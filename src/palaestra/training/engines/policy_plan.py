@@ -181,6 +181,8 @@ class _GraphPlanner:
         if kind is Flatten:
             return sources
         if kind is Mlp:
+            if node.norms is not None or node.residual:
+                raise Unsupported(f"{'residual' if node.norms is None else 'layer_norm'}=true of node '{name}'")
             for layer in node.layers:
                 sources = (builder.add_layer(sources, layer.weight, layer.bias, node.activation),)
             return sources
