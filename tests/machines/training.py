@@ -61,7 +61,10 @@ def elastic_torchrun(machines: Sequence[Machine], *words: str) -> list[Job]:
     place = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-backend", "c10d"]
     place += ["--rdzv-id", "pair", "--rdzv-endpoint", f"{machines[0].address}:{PORT}"]
     train = ["-m", "palaestra", "train", *replace_keys([*TRAINING, "run=pair"], words)]
-    return [machine.start(["torchrun", *place, "--local-addr", machine.address, *train]) for machine in machines]
+    variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # torch 2.13 keeps the address of the first round otherwise
+    return [
+        machine.start(["torchrun", *place, "--local-addr", machine.address, *train], variables) for machine in machines
+    ]
 
 
 def replace_keys(words: Sequence[str], more: Sequence[str]) -> list[str]:
