@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from palaestra.config import algorithms
 from palaestra.config.keys import list_keys, section_names
 from palaestra.config.train import TrainConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ALGORITHMS = ("ppo", "pqn", "dqn", "sac", "td3")
+ALGORITHMS = tuple(info.name for info in algorithms.ALGORITHMS)
 ALGORITHM_NAMES = ("algo", "alg", "agent")
 
 # Their name -> ours in the section of an algorithm; where algorithms call it differently, every name of ours.
