@@ -6,8 +6,8 @@ from palaestra.algorithms.base import Algorithm, Progress
 from palaestra.algorithms.ppo.torch_ppo import TorchPpo
 from palaestra.training.engines.native_ppo import NativePpo
 
-METHODS = {"iterate", "policy", "weights", "reset_envs", "export_env_state", "capture", "restore"}
-PROPERTIES = {"name", "engine", "description", "replicated", "interface"}
+METHODS = {"iterate", "policy", "weights", "reset_envs", "export_env_state", "capture", "clear_buffer", "restore"}
+PROPERTIES = {"name", "engine", "description", "replicated", "interface", "replay_buffer"}
 
 
 def test_the_protocol_is_what_the_trainer_may_use():

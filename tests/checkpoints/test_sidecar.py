@@ -34,6 +34,32 @@ def test_what_is_written_is_read_back_equal(written):
     assert sidecar.decode(sidecar.encode(written), "x") == written
 
 
+SEGMENT = {"rank0_000000001000_0a1b2c3d.rows": f"1000 2000 4096 {'0123456789abcdef' * 4}"}
+
+
+def test_segments_of_a_replay_buffer_are_read_back_and_need_format_2(written):
+    saved = dataclasses.replace(written, replay_segments=SEGMENT)
+    raw = sidecar.encode(saved)
+    assert raw.startswith(b"schema_version: 2\n")
+    assert sidecar.decode(raw, "x") == saved
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        {"../../etc/passwd": next(iter(SEGMENT.values()))},
+        {"rank0_000000001000_0a1b2c3d.rows/x": next(iter(SEGMENT.values()))},
+        {next(iter(SEGMENT)): "1000 2000 4096"},
+        {next(iter(SEGMENT)): "1000 2000 -1 " + "0" * 64},
+        {next(iter(SEGMENT)): 3},
+        [],
+    ],
+)
+def test_segments_that_are_none_are_refused(written, segments):
+    raw = sidecar.encode(dataclasses.replace(written, replay_segments=SEGMENT))
+    assert "segment" in refusal_of(resealed(raw, lambda content: content.update(replay_segments=segments)))
+
+
 def test_the_last_line_is_the_checksum_of_all_before(written):
     lines = sidecar.encode(written).splitlines(keepends=True)
     assert lines[-1] == b"# sha256:" + hashlib.sha256(b"".join(lines[:-1])).hexdigest().encode() + b"\n"
@@ -100,7 +126,7 @@ def test_every_shorter_beginning_is_refused(written):
 @pytest.mark.fault("C17")
 def test_a_future_format_is_refused_with_both_numbers(written):
     raw = resealed(sidecar.encode(written), lambda content: content.update(schema_version=3, new_thing=1))
-    with pytest.raises(DamagedFile, match=r"format 3, this version reads 1.1"):
+    with pytest.raises(DamagedFile, match=r"format 3, this version reads 1.2"):
         sidecar.decode(raw, "x")
 
 
@@ -159,7 +185,7 @@ def refusal_of(raw):
     return caught.value.message
 
 
-@pytest.mark.parametrize("version", [None, True, "1", 1.0, 0, 2, [1]])
+@pytest.mark.parametrize("version", [None, True, "1", 1.0, 0, 3, [1]])
 def test_a_format_that_is_none_of_ours_is_refused(written, version):
     raw = resealed(sidecar.encode(written), lambda content: content.update(schema_version=version))
     assert "this version reads" in refusal_of(raw)

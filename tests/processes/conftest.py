@@ -11,15 +11,22 @@ import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 
+from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
+from palaestra.algorithms.buffers.replay_rows import load_block, read_blocks
 from palaestra.checkpoints.files import is_temporary, model_name
 from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.config.train import TrainConfig
+from palaestra.core.spaces import decode_interface
+from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
 from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.status import read_record
@@ -255,6 +262,36 @@ def differences(one: RunDirectory, other: RunDirectory) -> list[str]:
     for state in states:
         del state["session"]["seconds"]  # of wall time
     found.extend(_state_differences(states[0], states[1], "state"))
+    buffers = [replay_buffers(run, state) for run, state in zip((one, other), states, strict=True)]
+    found.extend(_state_differences(buffers[0], buffers[1], "replay buffer"))
+    return found
+
+
+def replay_buffers(run: RunDirectory, state: dict[str, Any]) -> list[dict[str, Any]]:
+    """All transitions in the last checkpoint, of each rank; empty when there are none."""
+    captures = [one["replay_buffer"] for one in (state["training"], *state["others"]) if "replay_buffer" in one]
+    if not captures:
+        return []
+    config = TrainConfig.model_validate(read_config(run))
+    manager = CheckpointManager(run)
+    checkpoint = manager.list_all_checkpoints()[-1]
+    settings = config.algorithm_settings
+    found = []
+    for rank, capture in enumerate(captures):
+        interface = decode_interface(checkpoint.interface)
+        buffer = ReplayBuffer(interface, settings.buffer_size, settings.env_count)
+        buffer.restore(capture)
+        for header, payload in manager.read_replay_rows(checkpoint, rank, partial(read_blocks, buffer)):
+            load_block(buffer, header, payload)
+        buffer.finish_loading()
+        assert buffer.transitions, "an empty buffer proves nothing"
+        first = buffer.total_rows - buffer.size
+        rows = np.arange(first, buffer.total_rows) % buffer.rows
+        indices = (rows[:, None] * buffer.env_count + np.arange(buffer.env_count)).ravel()
+        batch = vars(buffer.gather(indices, 1, 0.9))
+        found.append(
+            {name: torch.from_numpy(part) for name, part in batch.items()} | {"ends": buffer.ends[rows].tolist()}
+        )
     return found
 
 

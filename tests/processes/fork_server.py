@@ -16,11 +16,13 @@ from pathlib import Path
 
 import gymnasium.envs.classic_control.cartpole  # noqa: F401  so that no child imports it again
 
+import palaestra.algorithms.dqn.torch_dqn
 import palaestra.algorithms.ppo.tensors  # with torch, which a training would import only when it needs it
 import palaestra.algorithms.ppo.torch_ppo
 import palaestra.checkpoints.weights
 import palaestra.runner.train
 import palaestra.training.engines.policy_plan  # noqa: F401
+from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.cli.main import main
 from palaestra.loggers.fanout import LoggerFanout
@@ -34,8 +36,8 @@ def forget_the_normaliser() -> None:
     """As if the observations' statistics were no part of the checkpoint: zeros and ones, as at the beginning."""
     load = CheckpointManager.load_for_resume
 
-    def load_without(manager):
-        point = load(manager)
+    def load_without(manager, **options):
+        point = load(manager, **options)
         for name, value in point.weights.items() if point else ():
             if name.startswith("observation_normalizer."):
                 value.fill_(1.0 if name.endswith("variance") else 0.0)
@@ -67,10 +69,23 @@ def train_in_slow_motion() -> None:
     TrainingLoop._handle = take_slowly
 
 
+def forget_finals() -> None:
+    """As if the last observations of truncated episodes were no part of the checkpoint."""
+    finish_loading = ReplayBuffer.finish_loading
+
+    def finish_without(buffer):
+        finish_loading(buffer)
+        for values in buffer.finals.values():
+            values[:] = 0
+
+    ReplayBuffer.finish_loading = finish_without
+
+
 PLANTS = {
     "": lambda: None,
     "normaliser": forget_the_normaliser,
     "rewind": forget_to_rewind,
+    "finals": forget_finals,
     "no ray": forget_ray,
     "slow motion": train_in_slow_motion,
 }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
     from palaestra.core.episodes import EpisodeResult
     from palaestra.core.reports import PhaseTimes, UpdateStats
     from palaestra.core.spaces import EnvInterface
@@ -83,6 +84,15 @@ class Algorithm(Protocol):
         """Spaces of the policy, which may know more features than the environment has."""
         ...
 
+    @property
+    def replay_buffer(self) -> ReplayBuffer | None:
+        """Its rows are saved beside the capture; None: it keeps no transitions between iterations."""
+        ...
+
+    def clear_buffer(self) -> None:
+        """After `restore`, where the rows of the replay buffer are not there: begin with none."""
+        ...
+
     def iterate(self, progress: Progress) -> Iteration:
         """Collect steps and run the updates that are due. The caller counts iterations and steps."""
         ...
@@ -108,5 +118,8 @@ class Algorithm(Protocol):
         ...
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Continue from a capture of any engine of this algorithm. Weights and environments are restored separately."""
+        """Continue from a capture of any engine of this algorithm.
+
+        Weights, environments and the rows of the replay buffer are restored separately.
+        """
         ...

@@ -98,6 +98,10 @@ class OffPolicy(ABC):
     @abstractmethod
     def restore_learning(self, saved: Mapping[str, Any]) -> None: ...
 
+    @property
+    def replay_buffer(self) -> ReplayBuffer:
+        return self.buffer
+
     def export_env_state(self) -> None:  # noqa: B027  not abstract: this is what it does
         """Environments are stepped by Python."""
 
@@ -145,6 +149,10 @@ class OffPolicy(ABC):
             self.interface.action_space, self.rng("exploration", self.row_index(now)), self.envs.count
         )
 
+    def steps_not_in_buffer(self, now: Progress) -> int:
+        """That were taken before the buffer was begun anew; 0 unless a resume went on without the rows."""
+        return now.env_steps - self.buffer.total_rows * self.envs.count * self.group.world_size
+
     def store(
         self, actions: NDArray[Any], rewards: NDArray[np.float32] | Sequence[float], endings: Sequence[Ending]
     ) -> None:
@@ -162,7 +170,7 @@ class OffPolicy(ABC):
     def _learn(self, before: Progress, now: Progress, row_count: int) -> float:
         """The seconds that updates took which follow the steps in (before, now], `row_count` rows into the iteration"""
         began = perf_counter()
-        due = updates_due(self.settings, before.env_steps, now.env_steps)
+        due = updates_due(self.settings, before.env_steps, now.env_steps, self.steps_not_in_buffer(now))
         if due:
             try:
                 self.learn(due, now)
@@ -191,9 +199,12 @@ class OffPolicy(ABC):
         self.restore_learning(saved)
 
 
-def updates_due(settings: OffPolicyConfig, before: int, after: int) -> int:
-    """How many updates follow the steps in (before, after], over all environments and ranks."""
-    first = max(before, settings.learning_starts)
+def updates_due(settings: OffPolicyConfig, before: int, after: int, not_in_buffer: int = 0) -> int:
+    """How many updates follow the steps in (before, after], over all environments and ranks.
+
+    They begin when `learning_starts` steps are in the buffer, which `not_in_buffer` steps are not.
+    """
+    first = max(before, settings.learning_starts + not_in_buffer)
     return multiples_between(settings.train_interval, first, after) * settings.gradient_steps
 
 

@@ -6,10 +6,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import nn
 
+    from palaestra.checkpoints.replay_segments import Rows
     from palaestra.checkpoints.store import Arrays, CheckpointStore, PreparedSave
     from palaestra.core.checkpoint import Checkpoint
 
@@ -34,6 +35,7 @@ class BackgroundSaver:
         checkpoint: Checkpoint,
         trainer_state: Mapping[str, Any] | None = None,
         before: Callable[[], None] | None = None,
+        replay_rows: Sequence[Rows] = (),
     ) -> bool:
         """False when the last save is not done yet. Raises what the last one failed with.
 
@@ -43,7 +45,7 @@ class BackgroundSaver:
             self.skipped += 1
             return False
         self.wait()
-        prepared = self._manager.prepare(policy, checkpoint, trainer_state)
+        prepared = self._manager.prepare(policy, checkpoint, trainer_state, replay_rows)
         self._pending = self._executor.submit(self._commit, prepared, before)
         return True
 

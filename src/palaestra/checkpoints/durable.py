@@ -63,7 +63,7 @@ def commit(
         leftovers.clear()
         fs.fsync_directory(directory)
     except OSError as error:
-        raise _save_failed(f"Checkpoint {epoch}", directory, error) from error
+        raise save_failed(f"Checkpoint {epoch}", directory, error) from error
     finally:
         _remove(leftovers)
     return replace(sidecar_text.decode(text, sidecar_name(epoch)), path=directory / sidecar_name(epoch))
@@ -77,7 +77,7 @@ def replace_file(directory: Path, name: str, data: Content, fs: FileSystem = REA
         fs.rename(temporary, directory / name)
         fs.fsync_directory(directory)
     except OSError as error:
-        raise _save_failed(name, directory, error) from error
+        raise save_failed(name, directory, error) from error
     finally:
         _remove([temporary])
 
@@ -195,7 +195,7 @@ def _remove(paths: list[Path]) -> None:
             continue
 
 
-def _save_failed(what: str, directory: Path, error: OSError) -> SaveFailed:
+def save_failed(what: str, directory: Path, error: OSError) -> SaveFailed:
     reason = error.strerror or str(error)
     return SaveFailed(
         f"{what} could not be saved in {directory}: {reason}.", "What was saved before is intact; is there space?"

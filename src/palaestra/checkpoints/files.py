@@ -5,6 +5,7 @@ Four digits at least, so that a listing reads well; order is always by the integ
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -18,13 +19,14 @@ import psutil
 from palaestra.core.errors import DamagedFile, PalaestraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    Content = bytes | Iterable[bytes]  # whole, or a piece at a time
-    from collections.abc import Iterator
+    Content = bytes | Iterable[bytes | memoryview]  # whole, or a piece at a time
 
 _SIDECAR = re.compile(r"model_(\d{4,18})\.yaml", re.ASCII)
 _DATA = re.compile(r"(?:model_(\d{4,18})\.safetensors|trainer_state_(\d{4,18})\.pt)", re.ASCII)
+_SEGMENT = re.compile(r"rank(\d{1,5})_(\d{12,18})_[0-9a-f]{8}\.rows", re.ASCII)
+_SEGMENT_ENTRY = re.compile(r"(\d{1,18}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})", re.ASCII)
 _PROC_IS_THERE = Path("/proc/self/stat").exists()
 _TEMPORARY = re.compile(r"\.tmp-(\d{1,10})-(\d{1,16})-.+", re.ASCII)
 
@@ -57,6 +59,27 @@ def epoch_of_data(name: str) -> int | None:
         return None
     epoch = int(match[1] or match[2])
     return epoch if name in {model_name(epoch), trainer_state_name(epoch)} else None
+
+
+def segment_name(rank: int, first_row: int) -> str:
+    """A new one, never given before: of rows of a replay buffer, see `replay_segments`."""
+    return f"rank{rank}_{first_row:012d}_{os.urandom(4).hex()}.rows"
+
+
+def is_segment_name(name: str) -> bool:
+    return _SEGMENT.fullmatch(name) is not None
+
+
+def rank_of_segment(name: str) -> int:
+    match = _SEGMENT.fullmatch(name)
+    assert match is not None, name
+    return int(match[1])
+
+
+def segment_entry(text: str) -> tuple[int, int, int, str] | None:
+    """First row, the row after the last, bytes and sha256 of a segment, as a sidecar names it; None: it is no such."""
+    match = _SEGMENT_ENTRY.fullmatch(text)
+    return None if match is None else (int(match[1]), int(match[2]), int(match[3]), match[4])
 
 
 def temporary_name(name: str) -> str:
@@ -101,6 +124,13 @@ class FileSystem(Protocol):
         """Create `path`, which must not exist, and return only when `data` is on the disk (its name need not be)."""
         ...
 
+    def append(self, path: Path, size: int, data: Content) -> None:
+        """Add `data` after the first `size` bytes of `path`, which go if there are more; return when it is on the disk.
+
+        `FileNotFoundError` when the file is not there or shorter.
+        """
+        ...
+
     def rename(self, source: Path, target: Path) -> None: ...
 
     def unlink(self, path: Path) -> None: ...
@@ -114,11 +144,19 @@ class RealFileSystem:
     def write_temporary(self, path: Path, data: Content) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
-            for piece in [data] if isinstance(data, bytes) else data:
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(descriptor, rest[:CHUNK_BYTES]) :]
-            os.fsync(descriptor)
+            _write(descriptor, data)
+        finally:
+            os.close(descriptor)
+
+    def append(self, path: Path, size: int, data: Content) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+        try:
+            there = os.fstat(descriptor).st_size
+            if there < size:
+                raise FileNotFoundError(errno.ENOENT, f"{there} of {size} bytes are left", str(path))
+            os.ftruncate(descriptor, size)
+            os.lseek(descriptor, size, os.SEEK_SET)
+            _write(descriptor, data)
         finally:
             os.close(descriptor)
 
@@ -134,6 +172,14 @@ class RealFileSystem:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _write(descriptor: int, data: Content) -> None:
+    for piece in [data] if isinstance(data, bytes) else data:
+        rest = memoryview(piece)
+        while rest:
+            rest = rest[os.write(descriptor, rest[:CHUNK_BYTES]) :]
+    os.fsync(descriptor)
 
 
 @contextmanager

@@ -9,7 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from palaestra.checkpoints.durable import REAL, rewrite_sidecar, uncommit, uncommitted_files
+from palaestra.checkpoints import replay_segments
+from palaestra.checkpoints.durable import (
+    REAL,
+    committed_epochs,
+    read_sidecar,
+    rewrite_sidecar,
+    uncommit,
+    uncommitted_files,
+)
 from palaestra.checkpoints.files import SaveFailed, epoch_of_data, model_name, owner_is_dead, trainer_state_name
 from palaestra.checkpoints.selection import rank_from_best
 from palaestra.core.errors import DamagedFile, NotFound
@@ -26,6 +34,13 @@ if TYPE_CHECKING:
 class Removed:
     epochs: tuple[int, ...] = ()
     trainer_states: tuple[int, ...] = ()  # epochs that were kept, without the means to continue from them
+
+    def rest(self, checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+        """Those that are left, as their sidecars describe them now."""
+        dropped = frozenset(self.trainer_states)
+        return [
+            _only_weights(one) if one.epoch in dropped else one for one in checkpoints if one.epoch not in self.epochs
+        ]
 
 
 def to_remove(checkpoints: Sequence[Checkpoint], keep: int) -> list[Checkpoint]:
@@ -59,7 +74,20 @@ def sweep(directory: Path, checkpoints: Sequence[Checkpoint], keep: int, fs: Fil
     stale += [path for path in uncommitted_files(directory) if newest and _epoch_of(path) < newest[0]]
     for path in stale:
         fs.unlink(path)
+    if (directory / replay_segments.FOLDER).is_dir():
+        stale += replay_segments.sweep(directory, _named_segments(directory, checkpoints), fs)
     return stale
+
+
+def _named_segments(directory: Path, checkpoints: Sequence[Checkpoint]) -> Iterator[str]:
+    """Also by checkpoints with damaged files: these may be restored from a copy."""
+    for one in checkpoints:
+        yield from one.replay_segments
+    for epoch in set(committed_epochs(directory)) - {one.epoch for one in checkpoints}:
+        try:
+            yield from read_sidecar(directory, epoch).replay_segments
+        except (DamagedFile, NotFound):
+            continue
 
 
 def _epoch_of(path: Path) -> int:
@@ -79,9 +107,13 @@ def _remove_unused(directory: Path, checkpoint: Checkpoint, fs: FileSystem) -> b
 
 def _drop_trainer_state(directory: Path, checkpoint: Checkpoint, fs: FileSystem) -> None:
     name = trainer_state_name(checkpoint.epoch)
-    only_weights = {model_name(checkpoint.epoch): checkpoint.files[model_name(checkpoint.epoch)]}
-    rewrite_sidecar(directory, replace(checkpoint, files=only_weights), fs)
+    rewrite_sidecar(directory, _only_weights(checkpoint), fs)
     fs.unlink(directory / name)
+
+
+def _only_weights(checkpoint: Checkpoint) -> Checkpoint:
+    name = model_name(checkpoint.epoch)
+    return replace(checkpoint, files={name: checkpoint.files[name]}, replay_segments={})
 
 
 CHANGE_TIMEOUT_SECONDS = 60.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml.error import YAMLError
 
-from palaestra.checkpoints.files import model_name, trainer_state_name
+from palaestra.checkpoints.files import is_segment_name, model_name, segment_entry, trainer_state_name
 from palaestra.config.yaml import dump_yaml, parse_yaml
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.errors import DamagedFile, UsageError, did_you_mean
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OLDEST_READABLE = 1
-CURRENT_FORMAT = 1
+CURRENT_FORMAT = 2
+SINCE_FORMAT_2 = "replay_segments"  # a sidecar without any is still written in format 1, which older versions read
 MAX_BYTES = 128 << 10
 MAX_MARKS = 8_000  # commas, colons and line ends: pure-Python YAML takes 100 us for each, so below a second for all
 _MARK = b"# sha256:"
@@ -35,10 +36,12 @@ _HEX_DIGITS = frozenset("0123456789abcdef")
 
 def encode(checkpoint: Checkpoint) -> bytes:
     """The bytes of the sidecar. A score that is not a finite number is no score: it is written as none."""
-    content: dict[str, Any] = {"schema_version": CURRENT_FORMAT}
+    content: dict[str, Any] = {"schema_version": CURRENT_FORMAT if checkpoint.replay_segments else 1}
     for field in fields(Checkpoint):
         if field.name != "path":
             content[field.name] = _plain(getattr(checkpoint, field.name), field.name)
+    if not checkpoint.replay_segments:
+        del content[SINCE_FORMAT_2]
     for name in ("score", "avg_reward"):
         if content[name] is not None and not math.isfinite(content[name]):
             content[name] = None
@@ -63,6 +66,8 @@ def decode(raw: bytes, source: str, path: Path | None = None) -> Checkpoint:
             f"{source}: format {version}, this version reads {OLDEST_READABLE}–{CURRENT_FORMAT}.",  # noqa: RUF001
             "Use the Palaestra that wrote it, or a newer one.",
         )
+    if version < CURRENT_FORMAT:
+        content.setdefault(SINCE_FORMAT_2, {})
     for name, is_right in _FIELDS.items():
         if name not in content:
             raise DamagedFile(f"{source}: the field '{name}' is missing.")
@@ -101,6 +106,9 @@ def _check_file_names(checkpoint: Checkpoint, source: str) -> None:
     weights, state = model_name(checkpoint.epoch), trainer_state_name(checkpoint.epoch)
     if weights not in checkpoint.files or not set(checkpoint.files) <= {weights, state}:
         raise DamagedFile(f"{source}: names the files {sorted(checkpoint.files)}, which are not those of its epoch.")
+    for name in checkpoint.replay_segments:
+        if not is_segment_name(name):
+            raise DamagedFile(f"{source}: names {_shown(name)}, which is no segment of a replay buffer.")
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -164,6 +172,10 @@ def _is_file_entry(value: Any) -> bool:
     )
 
 
+def _is_segment_entry(value: Any) -> bool:
+    return _is_text(value) and segment_entry(value) is not None
+
+
 _FIELDS: dict[str, Callable[[Any], bool]] = {
     "epoch": _is_count,
     "agent_step": _is_count,
@@ -181,4 +193,5 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "versions": _contains(_is_text),
     "git_commit": _is_text,
     "files": _contains(_is_file_entry),
+    SINCE_FORMAT_2: _contains(_is_segment_entry),
 }

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from palaestra.checkpoints import durable, retention, selection
+from palaestra.checkpoints import durable, replay_segments, retention, selection
 from palaestra.checkpoints.files import SaveFailed, model_name, temporary_name, trainer_state_name
 from palaestra.checkpoints.log import CheckpointLog
 from palaestra.checkpoints.retention import exclusive_change, in_use
@@ -24,8 +24,10 @@ from palaestra.core.lazy_import import lazy_import
 from palaestra.runs.environment import installed_version
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from typing import BinaryIO
 
     from numpy.typing import NDArray
     from torch import Tensor, nn
@@ -43,7 +45,7 @@ else:
 
 logger = logging.getLogger(__name__)
 
-FIXED_FIELDS = frozenset({"epoch", "files", "path"})  # what the files themselves decide
+FIXED_FIELDS = frozenset({"epoch", "files", "replay_segments", "path"})  # what the files themselves decide
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class PreparedSave:
 
     checkpoint: Checkpoint
     parts: Mapping[str, bytes]
+    replay_rows: Sequence[replay_segments.Rows] = field(default=())  # what is new in the replay buffers
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class CheckpointStore:
         self._config = config
         self._fs = fs
         self._log = CheckpointLog(self.directory, fs)
+        self.segments = replay_segments.SegmentWriter(directory, fs)
 
     def ensure_writable(self) -> None:
         """Say now, not at the first save, that the directory cannot be written to."""
@@ -82,21 +86,32 @@ class CheckpointStore:
             raise SaveFailed(f"Checkpoints cannot be written to {self.directory}: {error.strerror}.") from error
 
     def save(
-        self, policy: nn.Module | Arrays, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
+        self,
+        policy: nn.Module | Arrays,
+        checkpoint: Checkpoint,
+        trainer_state: Mapping[str, Any] | None = None,
+        replay_rows: Sequence[replay_segments.Rows] = (),
     ) -> Checkpoint:
-        """Weights and trainer state as they are now, durable together when this returns."""
-        return self.commit(self.prepare(policy, checkpoint, trainer_state))
+        """Weights, trainer state and new rows as they are now, durable together when this returns."""
+        return self.commit(self.prepare(policy, checkpoint, trainer_state, replay_rows))
 
     def prepare(
-        self, policy: nn.Module | Arrays, checkpoint: Checkpoint, trainer_state: Mapping[str, Any] | None = None
+        self,
+        policy: nn.Module | Arrays,
+        checkpoint: Checkpoint,
+        trainer_state: Mapping[str, Any] | None = None,
+        replay_rows: Sequence[replay_segments.Rows] = (),
     ) -> PreparedSave:
-        """The part of a save that must not overlap with learning. With arrays for a policy, torch is not needed."""
+        """The part of a save that must not overlap with learning. With arrays for a policy, torch is not needed.
+
+        `replay_rows` are taken as they are: copies, if training goes on before `commit`.
+        """
         files = torch_file if isinstance(policy, Mapping) else weight_files
         parts = {model_name(checkpoint.epoch): files.policy_to_bytes(policy)}
         if trainer_state is not None:
             parts[trainer_state_name(checkpoint.epoch)] = files.trainer_state_to_bytes(trainer_state)
         described = replace(checkpoint, versions=checkpoint.versions or dict(_versions()))
-        return PreparedSave(described, parts)
+        return PreparedSave(described, parts, replay_rows)
 
     def commit(self, prepared: PreparedSave) -> Checkpoint:
         """The part of a save that touches the disk. Saving the same weights again keeps their score."""
@@ -106,9 +121,12 @@ class CheckpointStore:
         except OSError as error:
             raise SaveFailed(f"{self.directory} cannot be made: {error.strerror}.") from error
         with exclusive_change(self.directory):
+            segments = self.segments.write(prepared.replay_rows)
+            checkpoint = replace(checkpoint, replay_segments={one.name: one.entry for one in segments})
             saved = self._describe_again(checkpoint, parts) or durable.commit(
                 self.directory, checkpoint.epoch, parts, checkpoint, self._fs
             )
+            self.segments.confirm()
             self._clean_up()
         return saved
 
@@ -136,14 +154,26 @@ class CheckpointStore:
             return point.trainer_state if point else None
         return _trainer_state(self.open(selector))
 
-    def load_for_resume(self) -> ResumePoint | None:
-        """The newest checkpoint that can be continued from. None only when the run has no checkpoint at all."""
-        point, damaged = self._newest_state()
+    def load_for_resume(self, *, with_replay_rows: bool = True) -> ResumePoint | None:
+        """The newest checkpoint that can be continued from. None only when the run has no checkpoint at all.
+
+        What is saved next adds to the segments of its replay buffers; without `with_replay_rows` these are not read.
+        """
+        point, damaged = self._newest_state(with_replay_rows=with_replay_rows)
         if point is None and durable.committed_epochs(self.directory):
             raise self._not_resumable(damaged)
+        if point is not None and with_replay_rows:
+            self.segments.continue_from(replay_segments.segments_of(point.checkpoint))
         return point
 
-    def _newest_state(self) -> tuple[ResumePoint | None, list[str]]:
+    def read_replay_rows(
+        self, checkpoint: Checkpoint, rank: int, read: Callable[[BinaryIO, int, str], Iterator[Any]]
+    ) -> Iterator[Any]:
+        """What `read` finds in the segments of that rank, which `load_for_resume` has verified; oldest rows first."""
+        segments = [one for one in replay_segments.segments_of(checkpoint) if one.rank == rank]
+        return replay_segments.read_segments(self.directory, segments, read)
+
+    def _newest_state(self, *, with_replay_rows: bool = False) -> tuple[ResumePoint | None, list[str]]:
         """The newest commit with a trainer state that verifies, and what is wrong with those that do not."""
         found = self.survey()
         damaged = [one.reason for one in found.refused]
@@ -155,6 +185,8 @@ class CheckpointStore:
                 opened = self.open(checkpoint.epoch)
                 state = _trainer_state(opened)
                 weights = _weights(opened)
+                if with_replay_rows:
+                    replay_segments.verify(self.directory, replay_segments.segments_of(checkpoint))
             except DamagedFile as error:
                 logger.warning("Checkpoint %d is damaged and is not used: %s", checkpoint.epoch, error.message)
                 damaged.append(error.message)
@@ -166,7 +198,7 @@ class CheckpointStore:
     def _not_resumable(self, damaged: list[str]) -> DamagedFile:
         return DamagedFile(
             f"No checkpoint in {self.directory} can be continued from. {' '.join(damaged)}".strip(),
-            "Restore one from a copy, or start a new run.",
+            damage_hint(damaged),
         )
 
     def find_best_checkpoint(self, metric: str = "score") -> Checkpoint | None:
@@ -220,7 +252,7 @@ class CheckpointStore:
         with exclusive_change(self.directory):
             found = self.survey().checkpoints
             removed = retention.retain(self.directory, found, keep, keep_trainer_states, self._fs)
-            left = [one for one in found if one.epoch not in removed.epochs]
+            left = removed.rest(found)
             retention.sweep(self.directory, left, keep, self._fs)
             self._log.update(left)
         return removed
@@ -261,15 +293,21 @@ class CheckpointStore:
     def _clean_up(self) -> None:
         """Retention and log after a save that stands already: their failure is named and tried again next time."""
         try:
-            found = self.survey().checkpoints
+            found: Sequence[Checkpoint] = self.survey().checkpoints
             if self._config is not None:
                 keep, keep_states = self._config.keep, self._config.keep_trainer_states
-                removed = retention.retain(self.directory, found, keep, keep_states, self._fs)
-                found = tuple(one for one in found if one.epoch not in removed.epochs)
+                found = retention.retain(self.directory, found, keep, keep_states, self._fs).rest(found)
                 retention.sweep(self.directory, found, keep, self._fs)
             self._log.update(found)
         except (OSError, SaveFailed, DamagedFile) as error:
             logger.warning("The checkpoint is saved, but tidying up after it failed: %s", error)
+
+
+def damage_hint(damaged: Sequence[str]) -> str:
+    """What to do about a run that cannot be continued."""
+    if any(f"/{replay_segments.FOLDER}/" in reason for reason in damaged):
+        return "Restore it from a copy, or continue without it: --resume --without-replay-buffer fills a new one."
+    return "Restore one from a copy, or start a new run."
 
 
 def _weights(opened: OpenedCheckpoint) -> dict[str, Tensor]:

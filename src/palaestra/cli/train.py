@@ -59,6 +59,11 @@ def add_arguments(parser: Parser) -> None:
         metavar="KEY",
         help="accept that this key differs from the resumed run; repeatable",
     )
+    parser.add_flag(
+        "--without-replay-buffer",
+        action="store_true",
+        help="resume without the saved transitions, for example when a file of them is damaged; this is inexact",
+    )
     parser.add_flag("--quiet", action="store_true", help="no status table")
     parser.add_flag(
         "--profile", action="store_true", help="profile three iterations: trace in artifacts/, table on stderr"
@@ -105,6 +110,7 @@ def run(arguments: Namespace) -> int:
             run=train_arguments.run,
             resume=arguments.resume,
             accept_changes=accepted,
+            without_replay_buffer=arguments.without_replay_buffer,
             quiet=arguments.quiet or arguments.json,
             profile=arguments.profile,
             nproc=_count(arguments.nproc, train_arguments.nproc),
@@ -122,7 +128,12 @@ def run(arguments: Namespace) -> int:
 
 def _detach(arguments: Namespace, train_arguments: TrainArguments, trial: str) -> int:
     """What continues a run or looks over its shoulder needs this process."""
-    alone = {"--resume": arguments.resume, "--override": arguments.override, "--profile": arguments.profile}
+    alone = {
+        "--resume": arguments.resume,
+        "--override": arguments.override,
+        "--without-replay-buffer": arguments.without_replay_buffer,
+        "--profile": arguments.profile,
+    }
     if given := [flag for flag, value in alone.items() if value]:
         raise UsageError(f"--detach and {given[0]} exclude each other.", "Train without --detach.")
     nproc = _count(arguments.nproc, train_arguments.nproc)

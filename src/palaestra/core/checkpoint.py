@@ -29,4 +29,6 @@ class Checkpoint:
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str = ""
     files: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> {size, sha256}
+    # of the replay buffers: name in checkpoints/replay/ -> "first row, end row, bytes, sha256"; short, to be read fast
+    replay_segments: dict[str, str] = field(default_factory=dict)
     path: Path | None = None  # of the sidecar, once on disk

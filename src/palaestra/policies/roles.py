@@ -42,9 +42,13 @@ MLP_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 def policy_for(config: TrainConfig, interface: EnvInterface) -> PolicyConfig:
     """The network of this run in full: graph, role and sizes. Refuses action spaces that the algorithm cannot take."""
+    refuse_unfit_space(config.algorithm, interface.action_space)
+    return with_role(config, with_chosen_network(config.policy, interface))
+
+
+def with_role(config: TrainConfig, policy: PolicyConfig) -> PolicyConfig:
+    """With what follows from the algorithm. Applied again it changes nothing."""
     algorithm = config.algorithm
-    refuse_unfit_space(algorithm, interface.action_space)
-    policy = with_chosen_network(config.policy, interface)
     settings = dict(policy.settings)
     if policy.graph == "mlp":
         settings = {**MLP_SETTINGS.get(algorithm, {}), **settings}

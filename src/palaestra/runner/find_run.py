@@ -12,6 +12,7 @@ from palaestra.config.policy import AUTO, CHOSEN_NETWORKS
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import NotFound, UsageError
 from palaestra.core.run import RunState
+from palaestra.policies.roles import with_role
 from palaestra.runs.documents import Difference, diff_configs, format_differences, read_config
 from palaestra.runs.status import read_record
 
@@ -57,7 +58,7 @@ def find_run(
             raise NotFound(f"No run named '{request.name}' to resume.", "'palaestra runs' lists all runs.")
         return None
     stored = _stored(directory)
-    config = _keep_network(_keep_engine(config, stored), stored)
+    config = _with_role(_keep_network(_keep_engine(config, stored), stored))
     differences = diff_configs(stored, config.model_dump(mode="json"))
     refused = [one for one in differences if not _is_accepted(one.key_path, accept_changes)]
     if refused:
@@ -77,7 +78,7 @@ def _stored(directory: RunDirectory) -> dict[str, Any]:
     """
     stored = {"engine": "torch", **read_config(directory)}
     try:
-        return TrainConfig.model_validate(stored).model_dump(mode="json")
+        return _with_role(TrainConfig.model_validate(stored)).model_dump(mode="json")
     except ValidationError:  # a key that was removed: the comparison names it
         return stored
 
@@ -95,6 +96,11 @@ def _keep_network(config: TrainConfig, stored: dict[str, Any]) -> TrainConfig:
     if config.policy.graph != AUTO or graph not in CHOSEN_NETWORKS:
         return config
     return config.model_copy(update={"policy": config.policy.model_copy(update={"graph": graph})})
+
+
+def _with_role(config: TrainConfig) -> TrainConfig:
+    """As a run that has begun states it: its algorithm decides about the network what the user left out."""
+    return config.model_copy(update={"policy": with_role(config, config.policy)})
 
 
 def _engine_hint(differences: list[Difference]) -> str:

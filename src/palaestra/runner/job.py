@@ -34,6 +34,7 @@ class TrainingJob:
     runs_root: Path
     resume_only: bool = False  # the run must exist already
     accept_changes: frozenset[str] = frozenset()  # keys in which the configuration may differ from the run's own
+    without_replay_buffer: bool = False  # resume, but do not read the transitions of the checkpoint
     quiet: bool = False
     profile: bool = False
     restart: int = 0  # how often a launcher has restarted the ranks after a failure
@@ -48,6 +49,7 @@ class TrainingJob:
                 "runs_root": str(self.runs_root),
                 "resume_only": self.resume_only,
                 "accept_changes": sorted(self.accept_changes),
+                "without_replay_buffer": self.without_replay_buffer,
                 "quiet": self.quiet,
                 "profile": self.profile,
                 "restart": self.restart,
@@ -65,6 +67,7 @@ class TrainingJob:
             runs_root=Path(data["runs_root"]),
             resume_only=data["resume_only"],
             accept_changes=frozenset(data["accept_changes"]),
+            without_replay_buffer=data["without_replay_buffer"],
             quiet=data["quiet"],
             profile=data["profile"],
             restart=data["restart"],

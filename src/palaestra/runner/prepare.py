@@ -104,7 +104,7 @@ def prepare_run(job: TrainingJob, stack: ExitStack) -> PreparedRun | TrainOutcom
         for difference in code_differences:
             Journal(directory).record("code.differs", **asdict(difference))
     manager = CheckpointManager(directory, state.config.checkpoints)
-    resumed = _restore(manager, state, is_found=is_found)
+    resumed = _restore(manager, state, is_found=is_found, with_replay_buffer=not job.without_replay_buffer)
     abort.session = session = _begin_session(directory, state, found, clock)
     initial_weights = warm_start.checkpoint if warm_start else ""
     return PreparedRun(job, state, manager, session, resumed, initial_weights, is_found, watchdog, clock)
@@ -185,11 +185,13 @@ def _record_restart(directory: RunDirectory, restart: int) -> None:
         )
 
 
-def _restore(manager: CheckpointManager, state: TrainingState, *, is_found: bool) -> Resumed | None:
+def _restore(
+    manager: CheckpointManager, state: TrainingState, *, is_found: bool, with_replay_buffer: bool
+) -> Resumed | None:
     """A collective: from the newest checkpoint if there is one; afterwards all ranks have the same weights."""
     if state.group.is_leader:
         manager.ensure_writable()
-    resumed = resume(manager, state) if is_found else None
+    resumed = resume(manager, state, with_replay_buffer=with_replay_buffer) if is_found else None
     if state.group.world_size > 1:
         import_torch_together(state.group)
         equalize(state.algorithm.weights(), state.group)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core.errors import DamagedFile
 from palaestra.core.lazy_import import lazy_import
+from palaestra.runner.replay_rows import RowLoader
 from palaestra.runner.trainer_state import own_capture, share_trainer_state
 from palaestra.runs.environment import package_versions
 from palaestra.training.state import engine_of
@@ -30,20 +31,22 @@ class Resumed:
     why_inexact: str  # empty: bit for bit
 
 
-def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
+def resume(manager: CheckpointManager, state: TrainingState, *, with_replay_buffer: bool = True) -> Resumed | None:
     """Restores `state` from the newest good checkpoint; None when the run has none yet.
 
+    `with_replay_buffer`: False: the transitions in the checkpoint are not read; the buffer is filled anew
     A collective: the leader reads and broadcasts. Weights go to all ranks afterwards, see `equalize`.
     """
     group = state.group
-    point = manager.load_for_resume() if group.is_leader else None
+    point = manager.load_for_resume(with_replay_rows=with_replay_buffer) if group.is_leader else None
     if point is not None:
         _load_weights(point, state)
     trainer_state = share_trainer_state(point.trainer_state if point else None, group)
     if trainer_state is None:
         return None
     capture = own_capture(trainer_state, group)
-    state.restore(capture)
+    load_rows = RowLoader(manager, point, group, is_left_out=not with_replay_buffer)
+    state.restore(capture, load_rows)
     if point is None:  # on a follower
         return Resumed(state.iteration, "", {}, "")
     path = point.checkpoint.path
@@ -51,7 +54,9 @@ def resume(manager: CheckpointManager, state: TrainingState) -> Resumed | None:
         epoch=point.checkpoint.epoch,
         checkpoint=path.name if path else "",
         session=point.trainer_state["session"],
-        why_inexact=" ".join(filter(None, _why_inexact(state, engine_of(capture), point.checkpoint.versions))),
+        why_inexact=" ".join(
+            filter(None, [load_rows.why_not, *_why_inexact(state, engine_of(capture), point.checkpoint.versions)])
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from palaestra.checkpoints.log import EPISODES_METRIC
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.spaces import encode_interface
+from palaestra.runner.replay_rows import gather_rows, is_much
 from palaestra.runner.trainer_state import OTHERS, gather_captures
 
 if TYPE_CHECKING:
@@ -94,14 +95,15 @@ class Saver:
         """
         self.complete_save()
         self._session.check_directory()  # saving would create it again
-        if meanwhile:
+        if meanwhile and not is_much(state, self._manager.segments):
             self._save_in_background(state)
             return None
         self._loggers.flush()
         began, described = self._clock.monotonic(), self._describe(state)
         trainer_state = self._trainer_state(state)
+        rows = gather_rows(state, self._manager.segments)
         try:
-            saved = self._manager.save(state.algorithm.weights(), described, trainer_state)
+            saved = self._manager.save(state.algorithm.weights(), described, trainer_state, rows)
         except SaveFailed as error:
             self._count_failure(error, described)
             return None
@@ -112,7 +114,9 @@ class Saver:
         make_metrics_durable = self._loggers.begin_flush()
         began, described = self._clock.monotonic(), self._describe(state)
         self._thread = self._thread or background.BackgroundSaver(self._manager)
-        self._thread.save(state.algorithm.weights(), described, self._trainer_state(state), make_metrics_durable)
+        trainer_state = self._trainer_state(state)
+        rows = gather_rows(state, self._manager.segments, copied=True)
+        self._thread.save(state.algorithm.weights(), described, trainer_state, make_metrics_durable, rows)
         self._in_progress = described, began
 
     def _trainer_state(self, state: TrainingState) -> dict[str, Any]:
@@ -217,4 +221,5 @@ class FollowerSaver:
     def save(self, state: TrainingState, *, meanwhile: bool = False) -> None:
         del meanwhile
         gather_captures(state)
+        gather_rows(state)
         self.saved_epoch = state.iteration

@@ -25,8 +25,11 @@ from palaestra.training.curriculum import Curriculum
 from palaestra.training.engines.choose import build_ppo, with_engine_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
+    from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
     from palaestra.config.train import TrainConfig
     from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies.agent import Agent
@@ -74,13 +77,20 @@ class TrainingState:
             "curriculum": curriculum,
         }
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Continue from `saved`. The policy's weights are loaded separately, from the checkpoint's model file."""
+    def restore(self, saved: dict[str, Any], load_rows: Callable[[ReplayBuffer], bool] = lambda _buffer: False) -> None:
+        """Continue from `saved`. The policy's weights are loaded separately, from the checkpoint's model file.
+
+        `load_rows` fills the replay buffer, if there is one, with the rows that `saved` goes with; where it returns
+        False, training goes on without them.
+        """
         try:
             self.iteration = int(saved["iteration"])
             self.env_steps = int(saved["env_steps"])
             self.algorithm = with_engine_of(self.algorithm, engine_of(saved))
             self.algorithm.restore(saved)
+            buffer = self.algorithm.replay_buffer
+            if buffer is not None and not load_rows(buffer):
+                self.algorithm.clear_buffer()
             if self.curriculum is not None:
                 self.curriculum.restore(saved["curriculum"])
             if saved["envs"] is None:  # new episodes, other than those that the run started with

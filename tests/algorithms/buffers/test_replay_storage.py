@@ -145,7 +145,7 @@ def reread(buffer, capacity=None):
             EnvInterface(buffer.space, DiscreteSpec(3)), buffer.capacity * buffer.env_count, buffer.env_count
         )
     other.restore(buffer.capture())
-    raw = b"".join(b"".join(views) for views in export_rows(buffer, 0))
+    raw = b"".join(b"".join(views) for _, views in export_rows(buffer, 0))
     for header, payload in read_blocks(other, io.BytesIO(raw), len(raw), "file"):
         load_block(other, header, payload)
     other.finish_loading()
@@ -254,7 +254,7 @@ def test_copied_rows_are_the_same():
 
 
 def bytes_of(buffer):
-    return b"".join(b"".join(views) for views in export_rows(buffer, 0))
+    return b"".join(b"".join(views) for _, views in export_rows(buffer, 0))
 
 
 def read_all(buffer, raw):

@@ -69,16 +69,21 @@ class BlockHeader:
         return sum(array.bytes for array in self.arrays)
 
 
-def export_rows(buffer: ReplayBuffer, first_row: int) -> Iterator[list[memoryview]]:
-    """The complete rows from `first_row` on, block by block; views, which hold until the rows are overwritten."""
-    most = max(1, BLOCK_BYTES // max(1, row_bytes(buffer)))
+def export_rows(
+    buffer: ReplayBuffer, first_row: int, most_rows: int | None = None
+) -> Iterator[tuple[int, list[memoryview]]]:
+    """The complete rows from `first_row` on, block by block: the row after its last, and its bytes.
+
+    These are views, which hold until the rows are overwritten. `most_rows`: in one block
+    """
+    most = max(1, min(BLOCK_BYTES // row_bytes(buffer), most_rows or buffer.rows))
     first = max(first_row, buffer.oldest_row)
     while first < buffer.total_rows:
         count = min(most, buffer.total_rows - first, buffer.rows - first % buffer.rows)  # not across the ring's end
         arrays = _arrays_of(buffer, first, count)
         header = BlockHeader(first, count, _describe(arrays))
-        yield [memoryview(_encode(header)), *map(_view, arrays.values())]
         first += count
+        yield first, [memoryview(encode_header(header)), *map(_view, arrays.values())]
 
 
 def row_bytes(buffer: ReplayBuffer) -> int:
@@ -121,7 +126,7 @@ def load_block(buffer: ReplayBuffer, header: BlockHeader, payload: bytes) -> Non
 
 def copy_rows(source: ReplayBuffer, target: ReplayBuffer) -> None:
     """All rows, into a buffer of the same kind whose counters `restore` has set already."""
-    for views in export_rows(source, 0):
+    for _, views in export_rows(source, 0):
         header = _decode(bytes(views[0])[PREFIX.size :], "a block")
         load_block(target, header, b"".join(views[1:]))
     target.finish_loading()
@@ -212,7 +217,7 @@ def _read_header(stream: BinaryIO, limit: int, source: str) -> tuple[BlockHeader
     return _decode(stream.read(length), source), PREFIX.size + length
 
 
-def _encode(header: BlockHeader) -> bytes:
+def encode_header(header: BlockHeader) -> bytes:
     arrays = [[one.group, one.name, one.dtype, one.shape] for one in header.arrays]
     text = json.dumps({"first_row": header.first_row, "rows": header.row_count, "arrays": arrays}).encode()
     return PREFIX.pack(MARK, len(text)) + text

@@ -28,6 +28,7 @@ class Ppo(ABC):
     name = "ppo"
     engine: str
     replicated = frozenset({"optimizer"})
+    replay_buffer = None
 
     def __init__(self, config: TrainConfig, envs: VectorEnvs, buffer: RolloutBuffer, group: Group) -> None:
         self.config = config
@@ -57,6 +58,9 @@ class Ppo(ABC):
         self.buffer.starts[0] = True
         self.tensors.reset_memory(self.envs.count)
         self.env_state_changed()
+
+    def clear_buffer(self) -> None:  # noqa: B027  not abstract: this is what it does
+        """There is none."""
 
     def capture(self) -> dict[str, Any]:
         return {

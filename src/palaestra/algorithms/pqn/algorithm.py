@@ -29,6 +29,7 @@ class Pqn(ABC):
     name = "pqn"
     engine: str
     replicated = frozenset({"optimizer"})
+    replay_buffer = None
 
     def __init__(self, config: TrainConfig, envs: VectorEnvs, buffer: RolloutBuffer, group: Group) -> None:
         self.config = config
@@ -67,6 +68,9 @@ class Pqn(ABC):
         keys = self.rng("minibatches", iteration * self.pqn.update_epochs + epoch).bits(sample_count)
         order = np.argsort(keys, kind="stable")
         return np.split(order, sample_count // self.pqn.minibatch_size)
+
+    def clear_buffer(self) -> None:  # noqa: B027  not abstract: this is what it does
+        """There is none."""
 
     def capture(self) -> dict[str, Any]:
         return {"engine": self.engine, **self.capture_optimizer(), "rollout_buffer": self.buffer.capture()}

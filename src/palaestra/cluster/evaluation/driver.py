@@ -381,5 +381,13 @@ def packed(path: Path, sha256: str) -> tuple[bytes, bytes, dict[str, Any]]:
     name = model_name(checkpoint.epoch)
     if checkpoint.files[name]["sha256"] != sha256:
         raise NotFound(f"{path} has different weights by now.", "Send the request again.")
-    bare = replace(checkpoint, score=None, avg_reward=None, metrics={}, files={name: checkpoint.files[name]}, path=None)
+    bare = replace(
+        checkpoint,
+        score=None,
+        avg_reward=None,
+        metrics={},
+        files={name: checkpoint.files[name]},
+        replay_segments={},
+        path=None,
+    )
     return encode(bare), parts[name], dict(checkpoint.policy)

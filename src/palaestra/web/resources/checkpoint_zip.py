@@ -65,9 +65,9 @@ class CheckpointArchive(StreamingResponse):
 
 
 def without_trainer_state(checkpoint: Checkpoint) -> Checkpoint:
-    """Returns the checkpoint without the optimizer state, which is not needed to play it."""
+    """Returns the checkpoint without the optimizer state and replay buffers, which are not needed to play it."""
     name = model_name(checkpoint.epoch)
-    return replace(checkpoint, files={name: checkpoint.files[name]})
+    return replace(checkpoint, files={name: checkpoint.files[name]}, replay_segments={})
 
 
 @contextlib.contextmanager
