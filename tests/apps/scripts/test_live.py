@@ -30,12 +30,12 @@ def lanes(tmp_path, monkeypatch):
 
 def test_a_frame_buffer_is_made_when_the_environments_are_known_and_gone_at_the_end(runs, scripts):
     directory = runs.make(scripts / "ppo.py")
-    path, ledger = read_launch_spec(directory).frame_buffer, ScriptMetrics()
+    path, metrics = read_launch_spec(directory).frame_buffer, ScriptMetrics()
     with ScriptFrameBuffer(path, Journal(directory)) as frame_buffer:
-        frame_buffer.take([["env", 0], ["env", 1]], ledger)
+        frame_buffer.take([["env", 0], ["env", 1]], metrics)
         assert not path.exists(), "more may be made before the first step"
-        ledger.take([["beat", 4, 1.0]])
-        frame_buffer.take([["unseen", "no screen"]], ledger)
+        metrics.take([["heartbeat", 4, 1.0]])
+        frame_buffer.take([["live_view_failed", "no screen"]], metrics)
         with closing(FrameReader(path)) as reader:
             assert reader.slot_count == 2
     assert not path.exists()
@@ -46,18 +46,18 @@ def test_a_frame_buffer_is_made_when_the_environments_are_known_and_gone_at_the_
 def test_a_budget_of_zero_means_no_frame_buffer(runs, scripts):
     directory = runs.make(scripts / "ppo.py", live_budget=0)
     assert read_launch_spec(directory).frame_buffer is None
-    ledger = ScriptMetrics()
-    ledger.take([["beat", 4, 1.0]])
+    metrics = ScriptMetrics()
+    metrics.take([["heartbeat", 4, 1.0]])
     with ScriptFrameBuffer(None, Journal(directory)) as frame_buffer:
-        frame_buffer.take([["env", 0]], ledger)
+        frame_buffer.take([["env", 0]], metrics)
 
 
 def test_a_frame_buffer_that_cannot_be_made_is_reported_and_does_not_stop_the_script(runs, scripts, tmp_path):
-    directory, ledger = runs.make(scripts / "ppo.py"), ScriptMetrics()
-    ledger.take([["beat", 4, 1.0]])
+    directory, metrics = runs.make(scripts / "ppo.py"), ScriptMetrics()
+    metrics.take([["heartbeat", 4, 1.0]])
     with ScriptFrameBuffer(tmp_path / "absent" / "a.frames", Journal(directory)) as frame_buffer:
-        frame_buffer.take([["env", 0]], ledger)
-        frame_buffer.take([["env", 1]], ledger)
+        frame_buffer.take([["env", 0]], metrics)
+        frame_buffer.take([["env", 1]], metrics)
     assert [entry.event for entry in read_journal(directory.journal_file)].count("frames.failed") == 1
 
 
@@ -65,18 +65,18 @@ def slots_seen(directory, wanted, process):
     """Slots of which pictures came, by the time that all `wanted` have, each with the episode's numbers."""
     hub, viewer = Hub(is_alive), Viewer(ViewerRequest(frames_per_second=15, slots=frozenset(wanted), largest_side=256))
     watch = hub.join(directory.id, "train", viewer)
-    seen, deadline = set(), time.monotonic() + PATIENCE_SECONDS
+    visited, deadline = set(), time.monotonic() + PATIENCE_SECONDS
     try:
-        while seen != set(wanted) and time.monotonic() < deadline:
+        while visited != set(wanted) and time.monotonic() < deadline:
             assert process.poll() is None, process.communicate()[0]
             hub.renew(time.monotonic())
             if select.select([hub], [], [], RENEW_SECONDS)[0]:
                 hub.on_notification()
             while (message := watch.take(viewer, time.monotonic())) is not None:
                 assert message[:2] == b"PF"
-                seen.add(int.from_bytes(message[4:6], "little"))
+                visited.add(int.from_bytes(message[4:6], "little"))
                 viewer.acknowledge()
-        return seen
+        return visited
     finally:
         hub.close()
 

@@ -190,10 +190,10 @@ def test_a_requested_video_is_recorded_and_found_by_the_runs_page(runs, scripts)
     directory = runs.make(scripts / "ppo.py", total_timesteps=256, capture_video=True)
     code, output = carry_out(directory)
     assert code == 0, output
-    films = sorted(directory.videos.glob("*.mp4"))
-    assert films[0].name.endswith("-rl-video-episode-0.mp4")
+    videos = sorted(directory.videos.glob("*.mp4"))
+    assert videos[0].name.endswith("-rl-video-episode-0.mp4")
     saved = [entry.data["file"] for entry in read_journal(directory.journal_file) if entry.event == "video.saved"]
-    assert sorted(saved) == [f"videos/{film.name}" for film in films]
+    assert sorted(saved) == [f"videos/{video.name}" for video in videos]
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_a_script_for_gymnasium_1_is_left_as_it_is_and_evaluated_with_what_it_pu
     assert code == 0, output
     assert {"charts/episodic_return", "losses/policy_loss"} <= metric_names(directory)
     (adapted,) = [entry.data for entry in read_journal(directory.journal_file) if entry.event == "script.adapted"]
-    assert "vector environments are left as they are: the script speaks of Gymnasium 1" in adapted["measures"]
+    assert "vector environments are not adapted: the script is written for Gymnasium 1" in adapted["measures"]
     weights, _ = CheckpointManager(directory).load_weights()
     assert weights["normalisers.vector.count"] > 400
     assert evaluate_target(directory.id, runs.store.root, episodes=2).complete
@@ -284,8 +284,8 @@ def test_a_plain_script_is_watched_too_and_says_when_nothing_was_seen(runs, tmp_
     assert (code, read_record(directory).state) == (0, RunState.FINISHED)
     assert "hello ['--some-key', '3']" in output
     log = directory.log_file().read_text()
-    assert "No episode was seen" in log
-    assert "no network was found among the names of the script" in log
+    assert "No episode ended" in log
+    assert "no network was found among the variables of the script" in log
     events = {entry.event: entry.data for entry in read_journal(directory.journal_file)}
-    assert events["script.silent"] == {"reason": "no environment of it came from gymnasium.make"}
+    assert events["script.silent"] == {"reason": "the script made no environment with gymnasium.make"}
     assert "run.finished" in events

@@ -1,4 +1,4 @@
-"""The lane of a script's run: made when its environments are known, removed when it ends. The launcher draws."""
+"""The frame buffer of a script's run, created once the number of environments is known. The launcher renders."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TILES = 64  # at most; environments beyond are not shown
+MAX_TILES = 64  # further environments are not shown
 LARGEST_SIDE = 640  # pixels
 
 
 class ScriptFrameBuffer:
-    """How many environments there are is known only once the script has made them and takes its first step."""
+    """Creates the frame buffer at the script's first step, when all its environments exist; removes it at the end."""
 
     def __init__(self, path: Path | None, journal: Events) -> None:
-        """None: it cannot be watched. A lane that a killed process left under this name is removed first."""
+        """`path` None: no live view. Frame buffers of killed processes are removed first."""
         self._path = path
         self._journal = journal
         self._count = 0
@@ -51,29 +51,29 @@ class ScriptFrameBuffer:
         self._stack.close()
 
     @property
-    def why_nothing_was_seen(self) -> str:
-        """Of a run in which no episode ended."""
+    def reason_without_episodes(self) -> str:
+        """Explains why a run has no episodes."""
         if not self._count:
-            return "no environment of it came from gymnasium.make"
-        return f"it made {self._count} of them, and none came to an end in this time"
+            return "the script made no environment with gymnasium.make"
+        return f"the script made {self._count} environments, and no episode ended while it ran"
 
-    def take(self, messages: list[list[Any]], ledger: ScriptMetrics) -> None:
+    def take(self, messages: list[list[Any]], metrics: ScriptMetrics) -> None:
         for kind, *rest in messages:
             if kind == "env":
                 self._count = max(self._count, int(rest[0]) + 1)
-            elif kind == "unseen":
-                logger.warning("The live view is off from here on; the script goes on as before. %s.", rest[0])
+            elif kind == "live_view_failed":
+                logger.warning("The live view stopped; the script continues. %s.", rest[0])
                 self._journal.record("frames.failed", reason=str(rest[0]), role=TRAIN)
-        if self._path is not None and self._writer is None and self._count and ledger.step > 0:
+        if self._path is not None and self._writer is None and self._count and metrics.step > 0:
             self._open(self._path)
 
     def _open(self, path: Path) -> None:
         try:
             started_at = process_started_at(os.getpid()) or 0.0
-            owner = FrameBufferOwner(path, min(self._count, TILES), 3 * LARGEST_SIDE**2, started_at)
+            owner = FrameBufferOwner(path, min(self._count, MAX_TILES), 3 * LARGEST_SIDE**2, started_at)
             self._stack.enter_context(owner)
             self._writer = self._stack.enter_context(closing(FrameWriter(owner.descriptor, owner.about)))
         except (OSError, PalaestraError) as error:
             self._path = None
-            logger.warning("This run cannot be watched, and goes on without: its lane could not be made. %s.", error)
+            logger.warning("The run continues without a live view: its frame buffer could not be created. %s.", error)
             self._journal.record("frames.failed", reason=str(error), role=TRAIN)

@@ -12,11 +12,11 @@ from palaestra.envs import make
 
 
 @pytest.fixture
-def referee():
+def counter():
     return EpisodeCounter()
 
 
-def act(observations, is_likeliest):
+def act(observations, deterministic):
     return torch.tensor([int(observations[0, 2] > 0)])
 
 
@@ -31,12 +31,12 @@ def by_hand(seed):
     return total
 
 
-def test_an_episode_has_the_return_that_is_counted_by_hand(referee):
-    env = Probe(gymnasium.make("CartPole-v1"), referee, 0)
-    looked = []
-    played = play(env, act, 3, referee, is_likeliest=True, look=lambda: looked.append(1))
+def test_an_episode_has_the_return_that_is_counted_by_hand(counter):
+    env = Probe(gymnasium.make("CartPole-v1"), counter, 0)
+    calls = []
+    played = play(env, act, 3, counter, deterministic=True, on_step=lambda: calls.append(1))
     assert played["total_reward"] == by_hand(3)
-    assert played["length"] == by_hand(3) == len(looked) - 1
+    assert played["length"] == by_hand(3) == len(calls) - 1
     assert (played["seed"], played["terminated"]) == (3, True)
     env.close()
 
@@ -59,39 +59,39 @@ class Lives(gymnasium.Wrapper):
         return observation, info
 
 
-def test_a_lost_life_does_not_end_the_episode_and_rewards_are_the_environments_own(referee):
-    env = Lives(Probe(gymnasium.make("CartPole-v1"), referee, 0))
-    played = play(env, act, 3, referee, is_likeliest=True)
+def test_a_lost_life_does_not_end_the_episode_and_rewards_are_the_environments_own(counter):
+    env = Lives(Probe(gymnasium.make("CartPole-v1"), counter, 0))
+    played = play(env, act, 3, counter, deterministic=True)
     assert played["total_reward"] == played["length"] > 4
     env.close()
 
 
-def test_a_time_limit_of_the_scripts_own_ends_an_episode(referee):
-    env = gymnasium.wrappers.TimeLimit(Probe(gymnasium.make("CartPole-v1"), referee, 0), 5)
-    played = play(env, act, 3, referee, is_likeliest=True)
+def test_a_time_limit_of_the_scripts_own_ends_an_episode(counter):
+    env = gymnasium.wrappers.TimeLimit(Probe(gymnasium.make("CartPole-v1"), counter, 0), 5)
+    played = play(env, act, 3, counter, deterministic=True)
     assert (played["total_reward"], played["length"], played["terminated"]) == (5.0, 5, False)
     env.close()
 
 
-def test_an_episode_without_an_end_is_stopped_at_max_steps(referee):
-    env = Lives(Probe(gymnasium.make("CartPole-v1"), referee, 0))
-    played = play(env, act, 3, referee, is_likeliest=True, max_steps=2)
+def test_an_episode_without_an_end_is_stopped_at_max_steps(counter):
+    env = Lives(Probe(gymnasium.make("CartPole-v1"), counter, 0))
+    played = play(env, act, 3, counter, deterministic=True, max_steps=2)
     assert (played["total_reward"], played["length"], played["terminated"], played["capped"]) == (2.0, 2, False, True)
     env.close()
 
 
-def test_an_environment_that_nobody_probed_is_counted_from_above(referee):
+def test_an_environment_that_nobody_probed_is_counted_from_above(counter):
     env = gymnasium.make("CartPole-v1")
-    assert play(env, act, 3, referee, is_likeliest=True)["total_reward"] == by_hand(3)
+    assert play(env, act, 3, counter, deterministic=True)["total_reward"] == by_hand(3)
     env.close()
 
 
-def test_results_depend_on_the_seed_alone(referee):
-    def draw(observations, is_likeliest):
+def test_results_depend_on_the_seed_alone(counter):
+    def draw(observations, deterministic):
         return torch.randint(0, 2, (1,))
 
-    env = Probe(gymnasium.make("CartPole-v1"), referee, 0)
-    returns = [play(env, draw, seed, referee, is_likeliest=False)["total_reward"] for seed in (7, 8, 7)]
+    env = Probe(gymnasium.make("CartPole-v1"), counter, 0)
+    returns = [play(env, draw, seed, counter, deterministic=False)["total_reward"] for seed in (7, 8, 7)]
     assert returns[0] == returns[2]
     env.close()
 

@@ -29,12 +29,12 @@ def tensors(inputs=4):
 def test_a_module_of_the_script_gives_what_its_parameters_say(script):
     made, problems = make_jax_networks(script, CLASSES, STATES, tensors())
     assert problems == []
-    seen = torch.tensor([[1.0, 0.0, 2.0, 0.0]])
-    assert made["q_network"](seen).tolist() == [[0 + 2 * 4 + 0.5, 1 + 2 * 5 - 0.5]]
+    observations = torch.tensor([[1.0, 0.0, 2.0, 0.0]])
+    assert made["q_network"](observations).tolist() == [[0 + 2 * 4 + 0.5, 1 + 2 * 5 - 0.5]]
     assert made["q_network"].atoms.tolist() == [1.0, 2.0]
     family = family_of(made, [])
     assert family.name == "Q-learning"
-    assert family.actor(made, script.envs.single_action_space)(seen, True).tolist() == [1]
+    assert family.actor(made, script.envs.single_action_space)(observations, True).tolist() == [1]
 
 
 def test_other_shapes_are_named(script):

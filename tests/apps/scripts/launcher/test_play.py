@@ -13,7 +13,7 @@ from palaestra.apps.scripts.launcher import bootstrap as start_module
 from palaestra.apps.scripts.launcher import snapshot
 from palaestra.apps.scripts.launcher.play import load_family
 
-PATIENCE_SECONDS = 120
+TIMEOUT_SECONDS = 120
 
 
 def ask(start, *plans):
@@ -27,7 +27,7 @@ def ask(start, *plans):
         stderr=subprocess.STDOUT,
         text=True,
         pass_fds=(writing,),
-        timeout=PATIENCE_SECONDS,
+        timeout=TIMEOUT_SECONDS,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     os.close(writing)
@@ -38,7 +38,7 @@ def ask(start, *plans):
 @pytest.fixture
 def start(scripts, tmp_path, ppo_agent):
     path = tmp_path / "made.safetensors"
-    tensors, classes = snapshot.take({"agent": ppo_agent})
+    tensors, classes = snapshot.collect_tensors({"agent": ppo_agent})
     args = {"env_id": "CartPole-v1", "capture_video": False, "num_envs": 2}
     source = (scripts / "ppo.py").read_text()
     notes = {"source": source, "args": json.dumps(args), "classes": json.dumps(classes)}

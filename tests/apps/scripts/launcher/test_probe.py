@@ -14,16 +14,16 @@ from palaestra.apps.scripts.launcher.probe import Probe, shortcut
 
 
 def test_returns_and_lengths_are_those_that_are_counted_by_hand():
-    said = []
-    observer = Observer(lambda *message: said.append(message), 0)
+    messages = []
+    observer = Observer(lambda *message: messages.append(message), 0)
     env = probe.Probe(gymnasium.make("CartPole-v1"), observer, 4)
     env.reset(seed=3)
     total, length, ended = 0.0, 0, False
     while not ended:
         _, reward, terminated, truncated, _ = env.step(0)
         total, length, ended = total + reward, length + 1, terminated or truncated
-    assert said[0] == ("env", 4)
-    assert said[1][:5] == ("episode", 4, total, length, True)
+    assert messages[0] == ("env", 4)
+    assert messages[1][:5] == ("episode", 4, total, length, True)
     assert observer.steps == env.steps == length
     env.reset()
     env.step(0)
@@ -51,7 +51,7 @@ def test_small_rewards_are_not_lost_in_a_large_return():
         env.step(1)
     assert env.total == 2**24 + 10, "in single precision it would stand still"
     assert type(env.reward) is type(env.total) is float
-    env.add_up()
+    env.sum_rewards()
     assert (env.reward, env.total, env.length, env.steps) == (1.0, 2**24 + 10, 11, 11), "adding up changes nothing"
 
 
@@ -173,7 +173,7 @@ def test_what_the_script_changes_later_is_seen_with_the_next_look():
     env.reset(seed=0)
     assert env._inner is env.unwrapped
     env.env.step = lambda action: ("changed", 1.0, False, False, {})
-    observer.look()
+    observer.check()
     assert env.step(0)[0] == "changed"
 
 
@@ -213,7 +213,7 @@ def test_a_reset_of_the_script_s_own_is_not_passed_by():
     env.reset(seed=0)
     assert env._inner is env.unwrapped
     env.env.env.reset = lambda **_: ("its own", {})
-    observer.look()
+    observer.check()
     assert env.reset()[0] == "its own"
 
 

@@ -1,7 +1,7 @@
-"""One episode of the script's own environment, played by its own networks.
+"""Plays one episode of a script's environment with the script's networks.
 
-What counts is the environment under all wrappers: a life that is lost ends an episode for the learner and not for the
-score, a reward that is clipped is clipped for the learner alone.
+Scores are those of the unwrapped environment: an episode does not end when a life is lost, and rewards are not
+clipped.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LARGEST_SEED = 2**32  # of NumPy's
-DEFAULT_MAX_STEPS = 10_000  # as palaestra.core.evaluation has it
+LARGEST_SEED = 2**32  # seeds of NumPy are below
+DEFAULT_MAX_STEPS = 10_000  # equals palaestra.core.evaluation.DEFAULT_MAX_STEPS
 
 
 class EpisodeCounter:
-    """Stands where the observer stands in a training, and keeps the score."""
+    """Takes the place of the Observer during an evaluation: records return and length of one episode."""
 
-    is_gathering = False
-    warm = None  # nothing is learned that could be begun
+    in_vector_env = False
+    warm_start = None  # an evaluation has no initial weights to load
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Another environment."""
-        self.probe: Any = None  # around the environment that plays
-        self.forget()
+        """Forgets the environment of the episode before."""
+        self.probe: Any = None  # around the environment of this episode
+        self.clear_episode()
 
-    def forget(self) -> None:
+    def clear_episode(self) -> None:
         self.ended: tuple[float, int, bool] | None = None  # return, length, terminated
 
-    def made(self, probe: Any, env_id: str) -> None:
+    def add_env(self, probe: Any, env_id: str) -> None:
         del env_id
         self.probe = probe
 
     def take_index(self) -> int:
         return 0
 
-    def stepped(self) -> None:
-        """Episodes are watched from above."""
+    def count_steps(self) -> None:
+        """Nothing to do: `play` counts."""
 
     def episode_ended(self, index: int, total: float, length: int, *, terminated: bool) -> None:
         del index
         self.ended = (total, length, terminated)
 
-    def episode_left(self, total: float, length: int) -> None:
-        """Reset before it had ended by itself: a time limit of the script's own."""
+    def episode_abandoned(self, total: float, length: int) -> None:
+        """Reset before its end: a time limit of the script's own wrappers."""
         if self.ended is None:
             self.ended = (total, length, False)
 
@@ -60,40 +60,40 @@ def play(
     env: Any,
     act: Callable[[Any, bool], Any],
     seed: int,
-    referee: EpisodeCounter,
+    counter: EpisodeCounter,
     *,
-    is_likeliest: bool,
+    deterministic: bool,
     max_steps: int | None = None,
-    look: Callable[[], None] = lambda: None,
+    on_step: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """As `palaestra.core.episodes.EpisodeResult`; `look` is called after the reset and after every step."""
+    """As `palaestra.core.episodes.EpisodeResult`; `look` is called after the reset and every step."""
     seed_everything(seed)
     observation, _ = env.reset(seed=seed)
-    referee.forget()  # wrappers may step, and even end an episode, while they reset
+    counter.clear_episode()  # wrappers may step the environment, and even end an episode, in their reset
     total, length = 0.0, 0
     limit = max_steps or time_limit_of(env) or DEFAULT_MAX_STEPS
-    look()
+    on_step()
     while length < limit:
         with torch.no_grad():
-            action = act(batch_of(observation), is_likeliest)
+            action = act(batch_of(observation), deterministic)
         observation, reward, terminated, truncated, _ = env.step(as_action(action))
         total, length = total + float(reward), length + 1
-        look()
-        if referee.ended is None and (terminated or truncated):
-            if referee.probe is None:
-                return result(seed, total, length, bool(terminated))
-            observation, _ = env.reset()  # a life is lost, or the script's own time limit has come
-        if referee.ended is not None:
-            return result(seed, *referee.ended)
-    if referee.probe is not None:  # rewards before the script's wrappers scale or clip them
-        total, length = referee.probe.total, referee.probe.length
-    return result(seed, total, length, terminated=False, capped=True)
+        on_step()
+        if counter.ended is None and (terminated or truncated):
+            if counter.probe is None:
+                return episode_result(seed, total, length, bool(terminated))
+            observation, _ = env.reset()  # a life was lost, or a wrapper of the script truncated
+        if counter.ended is not None:
+            return episode_result(seed, *counter.ended)
+    if counter.probe is not None:  # rewards before the script's wrappers scale or clip them
+        total, length = counter.probe.total, counter.probe.length
+    return episode_result(seed, total, length, terminated=False, capped=True)
 
 
 def time_limit_of(env: Any) -> int | None:
-    """In steps of the environment under the script's wrappers, which are never more than one each.
+    """Time limit in steps of the unwrapped environment; a step of a wrapper takes at least one of them.
 
-    `palaestra.envs.make.time_limit_of` is its twin: what runs inside a script may not import palaestra.
+    Same as `palaestra.envs.make.time_limit_of`, which code inside a script's interpreter cannot import.
     """
     spec = getattr(env, "spec", None)
     if spec is None:
@@ -105,7 +105,7 @@ def time_limit_of(env: Any) -> int | None:
     return limit
 
 
-def result(seed: int, total: float, length: int, terminated: bool, capped: bool = False) -> dict[str, Any]:
+def episode_result(seed: int, total: float, length: int, terminated: bool, capped: bool = False) -> dict[str, Any]:
     return {
         "seed": seed,
         "total_reward": float(total),
@@ -119,14 +119,14 @@ def result(seed: int, total: float, length: int, terminated: bool, capped: bool 
 
 
 def seed_everything(seed: int) -> None:
-    """Results depend on the seed alone, whoever played what before."""
+    """Results depend on the seed alone, not on episodes played before."""
     random.seed(seed)
-    np.random.seed(seed % LARGEST_SEED)  # scripts draw from it
+    np.random.seed(seed % LARGEST_SEED)
     torch.manual_seed(seed)
 
 
 def batch_of(observation: Any) -> Any:
-    """[1, …] as scripts hand it to their networks."""
+    """A batch of one, [1, …], as the script's networks expect it."""
     if isinstance(observation, dict):
         return {name: batch_of(part) for name, part in observation.items()}
     return torch.as_tensor(np.asarray(observation)[None], dtype=torch.float32)

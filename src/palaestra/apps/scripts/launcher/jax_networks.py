@@ -1,4 +1,4 @@
-"""A script's flax modules with the parameters of a checkpoint, to be used as if they were networks of torch."""
+"""Flax modules of a script with the parameters of a checkpoint, callable like torch networks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .jax_states import TREE_SEPARATOR, leaves
 from .rebuild import TARGET, make_network
 from .weights import Mismatch, of_network
 
-PARAMETERS = "params"  # of a state
+PARAMETERS = "params"  # attribute of a training state
 
 
 class JaxNetwork:
-    """`network(observations)`: tensors go in and come out; `module` and `params` are as the script has them."""
+    """Takes and returns torch tensors; `module` and `params` are those of the script."""
 
     def __init__(self, module: Any, params: Any, fields: dict[str, Any]) -> None:
         self.module, self.params = module, params
@@ -35,7 +35,7 @@ class JaxNetwork:
 def make_jax_networks(
     script: Any, classes: dict[str, str], states: dict[str, str], tensors: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Those that can act, and why there are no others."""
+    """The networks that could be built, and the reasons why others could not."""
     made: dict[str, Any] = {}
     problems: list[str] = []
     for state, name in states.items():
@@ -51,43 +51,43 @@ def make_jax_networks(
 def _jax_network(script: Any, state: str, name: str, classes: dict[str, str], tensors: dict[str, Any]) -> JaxNetwork:
     if not name:
         raise Mismatch(
-            f"no network belongs to '{state}' ({classes.get(state)}): the script must have a flax module among its "
-            f"globals whose `apply` is given to '{state}' as apply_fn"
+            f"no network was found for '{state}' ({classes.get(state)}): the script must have a flax module among its "
+            f"globals whose `apply` is the apply_fn of '{state}'"
         )
     module = make_network(script, name, classes[name])
-    own = of_network(tensors, PARAMETERS) or tensors  # a bare tree has no `params` of a state around it
+    own = of_network(tensors, PARAMETERS) or tensors  # a tree without a training state has no `params`
     params = tree_of({path: _as_array(value) for path, value in own.items()})
-    if len(inspect.signature(type(module).__call__).parameters) == 2:  # `self` and what it sees
+    if len(inspect.signature(type(module).__call__).parameters) == 2:  # `self` and the observation
         _check(module, params, script.envs, name)
     fields = {path: value for path, value in tensors.items() if TREE_SEPARATOR not in path}
     return JaxNetwork(module, params, fields)
 
 
 def tree_of(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Dictionaries in dictionaries, by paths."""
+    """Nested dictionaries from paths."""
     tree: dict[str, Any] = {}
     for path, value in arrays.items():
         *parents, last = path.split(TREE_SEPARATOR)
-        place = tree
+        node = tree
         for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
+            node = node.setdefault(parent, {})
+        node[last] = value
     return tree
 
 
 def _check(module: Any, params: dict[str, Any], envs: Any, name: str) -> None:
-    """`NotFitting` names the first array that the network would have in another shape for these environments."""
+    """Raises `Mismatch` for the first parameter whose shape differs for these environments."""
     jax = importlib.import_module("jax")
-    seen = np.zeros((1, *envs.single_observation_space.shape), np.float32)
-    wanted = dict(_shapes(jax.eval_shape(module.init, jax.random.PRNGKey(0), seen)))
+    observation = np.zeros((1, *envs.single_observation_space.shape), np.float32)
+    wanted = dict(_shapes(jax.eval_shape(module.init, jax.random.PRNGKey(0), observation)))
     saved = dict(_shapes(params))
     for path in sorted({*wanted, *saved}):
         if wanted.get(path) != saved.get(path):
-            there, here = saved.get(path, "missing"), wanted.get(path, "missing")
+            saved_shape, current_shape = saved.get(path, "missing"), wanted.get(path, "missing")
             kind = type(module).__name__
             raise Mismatch(
-                f"'{name}' is now another {kind} than the one that was saved: {path} is {there} in the checkpoint and "
-                f"{here} now"
+                f"'{name}' ({kind}) differs from the one that was saved: {path} is {saved_shape} in the checkpoint and "
+                f"{current_shape} now"
             )
 
 

@@ -1,8 +1,8 @@
-"""Parameters of JAX scripts: flax training states and trees of arrays, found among a script's names by what they have.
+"""Parameters of JAX scripts: flax training states and trees of arrays among a script's globals.
 
-Neither jax nor flax is imported for it. A state is an object with `params` and `apply_fn` (flax's TrainState and what
-scripts derive from it), or a tree of arrays in a name with "params" in it. Names in a checkpoint are the tree's paths:
-`q_state.params.params.Dense_0.kernel`.
+Neither jax nor flax is imported. A state is an object with `params` and `apply_fn` (flax's TrainState and classes
+derived from it), or a tree of arrays in a global with "params" in its name. Names in a checkpoint are the tree's
+paths: `q_state.params.params.Dense_0.kernel`.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TREE_SEPARATOR = "."
-TREES = "params"  # in the name of a tree that is kept without a state around it
-KEPT = {str(kind).replace("torch.", "") for kind in TYPES}  # names of types that a checkpoint can hold
+TREE_NAME = "params"  # part of the name of a global with a tree that is not in a training state
+TYPE_NAMES = {str(kind).replace("torch.", "") for kind in TYPES}  # dtypes that a checkpoint can hold
 
 
 class FoundStates(NamedTuple):
-    tensors: dict[str, Any]  # by the tree's paths
-    classes: dict[str, str]  # of networks, and of states to which no network belongs
-    networks: dict[str, str]  # name of a state -> name of its network; "" when there is none
+    tensors: dict[str, Any]  # by path in the tree
+    classes: dict[str, str]  # name of a network, or of a state without one -> its class
+    networks: dict[str, str]  # name of a state -> name of its network; "" without one
 
 
 def find_states(names: dict[str, Any]) -> FoundStates:
-    """All empty where the script has none; states are found without jax, networks are flax modules."""
+    """States and their networks among a script's globals; all empty for a script without jax."""
     found = FoundStates({}, {}, {})
     if "jax" not in sys.modules:
         return found
     modules = {name: value for name, value in names.items() if not name.startswith("_") and is_module(value)}
-    seen: set[int] = set()
+    visited: set[int] = set()
     for name, value in list(names.items()):
-        if name.startswith("_") or id(value) in seen or not (is_state(value) or _is_tree(name, value)):
+        if name.startswith("_") or id(value) in visited or not (is_state(value) or _is_tree(name, value)):
             continue
         tensors = {f"{name}{TREE_SEPARATOR}{path}": as_tensor(leaf) for path, leaf in leaves(value)}
         if not tensors:
             continue
-        seen.add(id(value))
+        visited.add(id(value))
         network = _network_of(value, modules)
         found.tensors.update(tensors)
         found.networks[name] = network
@@ -53,7 +53,7 @@ def find_states(names: dict[str, Any]) -> FoundStates:
 
 
 def is_module(value: Any) -> bool:
-    """A flax module, bound to nothing: `init` makes its parameters, `apply` uses them."""
+    """Whether it is an unbound flax module: it has `init` and `apply`."""
     return not isinstance(value, type) and callable(getattr(value, "init", None)) and hasattr(value, "apply")
 
 
@@ -62,7 +62,7 @@ def is_state(value: Any) -> bool:
 
 
 def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Arrays and numbers with their paths; functions and what else a state holds are passed over."""
+    """Arrays and numbers with their paths; functions and other entries of a state are skipped."""
     if _is_leaf(tree):
         yield path, tree
         return
@@ -71,12 +71,12 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def fill_tree(tree: Any, tensors: dict[str, Any], name: str, path: str = "") -> Any:
-    """The same tree with other arrays; `NotFitting` names the first that is missing or has another shape."""
+    """The tree with its arrays replaced; raises `Mismatch` for the first that is missing or has another shape."""
     if _is_leaf(tree):
         value = tensors.get(path)
         if value is None or tuple(value.shape) != np.shape(tree):
-            there = "missing" if value is None else tuple(value.shape)
-            raise Mismatch(f"'{name}': {path} is {there} in the checkpoint and {np.shape(tree)} now")
+            saved_shape = "missing" if value is None else tuple(value.shape)
+            raise Mismatch(f"'{name}': {path} is {saved_shape} in the checkpoint and {np.shape(tree)} now")
         return _like(tree, value)
     filled = {
         key: fill_tree(value, tensors, name, f"{path}{TREE_SEPARATOR}{key}" if path else str(key))
@@ -93,14 +93,14 @@ def fill_tree(tree: Any, tensors: dict[str, Any], name: str, path: str = "") -> 
 
 
 def as_tensor(leaf: Any) -> Any:
-    array = np.ascontiguousarray(leaf).reshape(np.shape(leaf))  # of a number: 0 dimensions
-    if array.dtype.name == "bfloat16":  # NumPy knows it only through an extension, torch does not know that
+    array = np.ascontiguousarray(leaf).reshape(np.shape(leaf))  # keeps 0 dimensions
+    if array.dtype.name == "bfloat16":  # an extension type of NumPy that torch cannot convert
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array.copy())
 
 
 def _like(leaf: Any, tensor: Any) -> Any:
-    """An array of jax where there was one, a number where there was a number."""
+    """A jax array in place of an array, a number in place of a number."""
     if isinstance(leaf, (int, float)):
         return type(leaf)(tensor.item())
     array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
@@ -110,8 +110,8 @@ def _like(leaf: Any, tensor: Any) -> Any:
 def _is_leaf(value: Any) -> bool:
     if isinstance(value, (int, float)):
         return not isinstance(value, bool)
-    is_gone = getattr(value, "is_deleted", None)  # its memory was given away to a later update
-    return str(getattr(value, "dtype", "")) in KEPT and hasattr(value, "shape") and not (is_gone and is_gone())
+    is_gone = getattr(value, "is_deleted", None)  # a donated buffer of jax
+    return str(getattr(value, "dtype", "")) in TYPE_NAMES and hasattr(value, "shape") and not (is_gone and is_gone())
 
 
 def _children(tree: Any) -> Iterator[tuple[Any, Any]]:
@@ -126,11 +126,11 @@ def _children(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_tree(name: str, value: Any) -> bool:
-    return TREES in name.lower() and isinstance(value, Mapping)
+    return TREE_NAME in name.lower() and isinstance(value, Mapping)
 
 
 def _network_of(state: Any, modules: dict[str, Any]) -> str:
-    """Whose `apply` the state calls; of a bare tree the only network that there is."""
+    """The network whose `apply` the state calls; for a tree without a state, the only network of the script."""
     function = getattr(state, "apply_fn", None)
     while function is not None and not hasattr(function, "__self__"):
         function = getattr(function, "__wrapped__", None)  # jax.jit

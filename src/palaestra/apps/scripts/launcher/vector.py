@@ -1,4 +1,4 @@
-"""Vector environments: each member keeps its number, also in a process of its own, and a stop is seen between steps."""
+"""Vector environments whose members keep their index, also in worker processes, and which can stop between steps."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ def observed(base: Any, observer: Observer) -> Any:
     class Observed(base):  # type: ignore[misc]  # the class is only known now
         def __init__(self, env_fns: Any, *arguments: Any, **options: Any) -> None:
             if base.__name__ == "AsyncVectorEnv" and not arguments and sys.platform.startswith("linux"):
-                options.setdefault("context", "fork")  # Python's later ways would have to pickle what we watch with
+                options.setdefault("context", "fork")  # other start methods would have to pickle the probes
             first = observer.next_index
-            numbered = [_numbered(make, first + place, observer) for place, make in enumerate(env_fns)]
-            observer.is_gathering = base.__name__ == "SyncVectorEnv"
+            indexed = [_with_index(make, first + offset, observer) for offset, make in enumerate(env_fns)]
+            observer.in_vector_env = base.__name__ == "SyncVectorEnv"
             try:
-                super().__init__(numbered, *arguments, **options)
+                super().__init__(indexed, *arguments, **options)
             finally:
-                observer.is_gathering = False
-            observer.next_index = first + len(numbered)
+                observer.in_vector_env = False
+            observer.next_index = first + len(indexed)
 
         def reset(self, *arguments: Any, **options: Any) -> Any:
-            observer.begins()
+            observer.apply_warm_start()
             return super().reset(*arguments, **options)
 
         def step(self, actions: Any) -> Any:
-            if observer.warm is not None:
-                observer.begins(is_step=True)
+            if observer.warm_start is not None:
+                observer.apply_warm_start(is_step=True)
             result = step_all(self, actions)
             observer.steps += self.num_envs
-            if monotonic() >= observer.due:  # `observer.stepped`, written out
-                observer.look()
+            if monotonic() >= observer.next_check:  # `observer.count_steps` inlined: this is a hot path
+                observer.check()
             return result
 
         def close(self, **options: Any) -> None:
-            if observer.remember is not None and observer.is_owner and not self.closed:
-                observer.remember(self)
+            if observer.collect_statistics is not None and observer.is_main_process and not self.closed:
+                observer.collect_statistics(self)
             super().close(**options)
 
     Observed.__name__ = base.__name__
@@ -61,17 +61,19 @@ def observed(base: Any, observer: Observer) -> Any:
     return Observed
 
 
-def _numbered(make: Callable[[], Any], index: int, observer: Observer) -> Callable[[], Any]:
-    def make_numbered() -> Any:
+def _with_index(make: Callable[[], Any], index: int, observer: Observer) -> Callable[[], Any]:
+    def make_with_index() -> Any:
         observer.next_index = index
         return make()
 
-    return make_numbered
+    return make_with_index
 
 
 class SingleEnv:
+    """A vector environment of one as a single environment."""
+
     def __init__(self, envs: Any) -> None:
-        self.env = envs  # under the name by which wrappers are followed inwards
+        self.env = envs  # named like the attribute of a wrapper: `unwrapped` follows it
         self.action_space = envs.single_action_space
         self.metadata: dict[str, Any] = dict(envs.metadata or {})
 
@@ -84,15 +86,15 @@ class SingleEnv:
         return first(observations), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), infos
 
     def render(self) -> Any:
-        pictures = self.env.render()
-        return pictures[0] if pictures else None
+        frames = self.env.render()
+        return frames[0] if frames else None
 
     def close(self) -> None:
         self.env.close()
 
 
 def first(observations: Any) -> Any:
-    """Of [1, …], or of a dictionary of such."""
+    """The first row of an array, or of each array of a dictionary."""
     if isinstance(observations, dict):
         return {name: first(part) for name, part in observations.items()}
     return observations[0]
