@@ -42,7 +42,7 @@ from starlette.exceptions import HTTPException
 
 from palaestra.web.dispatch import build_routes
 from palaestra.web.openapi import openapi_route
-from palaestra.web.pages import build_pages, is_page, load_files
+from palaestra.web.dispatch import build_pages, is_page, load_files
 from palaestra.web.resources import (
     checkpoints,
     cluster,

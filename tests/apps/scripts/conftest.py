@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from palaestra.apps.scripts.checkpoints import CheckpointImporter
-from palaestra.apps.scripts.kind import KIND, SCRIPT_KIND
+from palaestra.apps.scripts.kind import KIND, PLAIN_KIND
 from palaestra.apps.scripts.launch import read_launch_spec
 from palaestra.apps.scripts.launcher import excerpt, rebuild, snapshot
 from palaestra.apps.scripts.metrics import ScriptMetrics
@@ -31,7 +31,7 @@ class Runs:
     store: RunStore
 
     def make(self, script, kind="cleanrl", **config):
-        maker = {"cleanrl": KIND, "script": SCRIPT_KIND}[kind]
+        maker = {"cleanrl": KIND, "script": PLAIN_KIND}[kind]
         request = RunRequest(kind, "", {"script": str(script), **config})
         prepared = maker.prepare(request, Resources(1), self.store.root)
         return self.store.create(prepared.request, prepared.config, total_steps=prepared.total_steps)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.apps.scripts.kind import KIND, SCRIPT_KIND, launch_schema, script_schema
+from palaestra.apps.scripts.kind import KIND, PLAIN_KIND, launch_schema, script_schema
 from palaestra.apps.scripts.packages import SWITCHES
 from palaestra.apps.scripts.script import read_script
 from palaestra.core.run import RunRequest
@@ -92,7 +92,7 @@ def test_a_script_without_arguments_is_only_run_as_a_plain_script(tmp_path):
     script = tmp_path / "plain.py"
     script.write_text("print(1)\n")
     assert "no Args class" in refused(script=str(script))["script"]
-    prepared = prepare(SCRIPT_KIND, script=str(script), some_key="value")
+    prepared = prepare(PLAIN_KIND, script=str(script), some_key="value")
     assert prepared.config["argv"] == ["--some-key", "value"]
 
 

@@ -145,7 +145,7 @@ def _total_steps(values: dict[str, Any]) -> int:
 
 
 KIND = ScriptKind("cleanrl", needs_arguments=True)
-SCRIPT_KIND = ScriptKind("script", needs_arguments=False)
+PLAIN_KIND = ScriptKind("script", needs_arguments=False)
 
 
 def launch_schema() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import normalisers
-from .jax_states import fill_tree, find_states
+from .jax_networks import fill_tree, find_states
 from .observer import find_arguments, names_in_scope
 from .weights import TYPES, Mismatch, fill, of_network, read
 
