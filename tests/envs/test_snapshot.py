@@ -14,9 +14,15 @@ from gymnasium.wrappers import NormalizeObservation, TimeLimit
 from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_state_to_bytes
 from palaestra.config.env import EnvConfig
 from palaestra.core.errors import DamagedFile
-from palaestra.envs import mujoco_state
 from palaestra.envs.make import make_env
-from palaestra.envs.snapshot import capture, restore, why_not
+from palaestra.envs.snapshot import (
+    capture,
+    read_simulation,
+    restore,
+    why_not,
+    why_not_simulation,
+    write_simulation,
+)
 
 mujoco = pytest.importorskip("mujoco", reason="the extra 'mujoco' is not installed")
 
@@ -40,10 +46,10 @@ def test_a_box_falls_on_as_it_would_have(steps):
     original = falling_box(steps)
     state = {
         name: np.copy(value) if isinstance(value, np.ndarray) else value
-        for name, value in mujoco_state.read_simulation(original).items()
+        for name, value in read_simulation(original).items()
     }
     copy = falling_box(33)
-    mujoco_state.write_simulation(copy, state)
+    write_simulation(copy, state)
     for _ in range(200):
         assert copy.xpos.tobytes() == original.xpos.tobytes()
         assert copy.qpos.tobytes() == original.qpos.tobytes()
@@ -61,15 +67,15 @@ def test_computing_the_derived_fields_anew_would_not_be_exact():
 
 
 def test_a_state_of_another_model_is_refused():
-    state = mujoco_state.read_simulation(falling_box(1))
+    state = read_simulation(falling_box(1))
     ant = make_env(EnvConfig(id="Ant-v5")).unwrapped
     with pytest.raises(DamagedFile, match="does not fit this model"):
-        mujoco_state.write_simulation(ant.data, state)
+        write_simulation(ant.data, state)
 
 
 def test_a_simulation_without_engine_plugins_can_be_captured():
     data = falling_box(0)
-    assert mujoco_state.why_not_simulation(data) == ""
+    assert why_not_simulation(data) == ""
 
 
 TABLES = ["CartPole-v1", "Acrobot-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "FrozenLake-v1"]

@@ -16,7 +16,6 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from palaestra.core.errors import DamagedFile
-from palaestra.envs import mujoco_state
 from palaestra.envs.state_codec import Decoder, Encoder, UnsupportedValue
 from palaestra.rendering.mujoco_state import is_model, is_simulation, model_digest
 from palaestra.rendering.offscreen import is_render_handle
@@ -166,10 +165,10 @@ def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
     if is_render_handle(value):
         return {"kind": "drawing"}
     if is_simulation(value):
-        reason = mujoco_state.why_not_simulation(value)
+        reason = why_not_simulation(value)
         if reason:
             raise UnsupportedValue(where, reason)
-        fields = {key: _detached(part) for key, part in mujoco_state.read_simulation(value).items()}
+        fields = {key: _detached(part) for key, part in read_simulation(value).items()}
         return {"kind": "simulation", "fields": encoder.encode(fields, where)}
     constant = _constant_name(value, layer)
     if constant:
@@ -261,7 +260,7 @@ def _restore_layer(layer: AnyEnv, state: dict[str, Any]) -> None:
             del vars(layer)[name]
     for name, value in state.items():
         if isinstance(value, _Simulation):
-            mujoco_state.write_simulation(vars(layer)[name], value)
+            write_simulation(vars(layer)[name], value)
         elif not isinstance(value, _Constant | _RenderHandle) and not is_render_handle(vars(layer).get(name)):
             vars(layer)[name] = value
 

@@ -11,9 +11,9 @@ import pytest
 from palaestra.apps.arena import batch as batch_module
 from palaestra.apps.arena.batch import ArenaBatch, WorldBatch, make_batch
 from palaestra.apps.arena.encoding import decode
+from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import read_settings
-from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.tables import COUNTERS
 from palaestra.core.errors import UsageError
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from palaestra.apps.arena.game import KEYS, open_game, random_players
+from palaestra.apps.arena.observe import interface_of_agent
 from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.settings import ArenaSettings
-from palaestra.apps.arena.observe import interface_of_agent
 from palaestra.apps.arena.tables import ACTIONS
 from palaestra.core.errors import UsageError
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palaestra.apps.arena.observe import observation_specs
+from palaestra.apps.arena.observe import empty_rows, observation_specs
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import ArenaSettings
-from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.tables import ACTIONS, CODE_COUNT, COUNTERS, FEATURES, ITEMS, SELF, STATIONS
 
 native_batch = pytest.importorskip("palaestra.apps.arena.native_batch", reason="built without a C++ compiler")

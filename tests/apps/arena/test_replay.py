@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from palaestra.apps.arena.batch import ArenaBatch
+from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.replay import KEYFRAME_INTERVAL, KIND, ReplayRecorder, open_replay, record_batch
 from palaestra.apps.arena.settings import read_settings
-from palaestra.apps.arena.observe import empty_rows
 from palaestra.core.errors import DamagedFile, UsageError
 from palaestra.runs.replays import read_kind
 

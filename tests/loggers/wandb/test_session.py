@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from palaestra.loggers.wandb import table as wandb_table
+from palaestra.loggers.wandb import session as wandb_session
 from palaestra.loggers.wandb.session import CumulativeTable, Marks, MarksFile, choose_mode, choose_project, has_key
 
 
@@ -105,7 +105,7 @@ def test_the_first_rows_are_seen_within_half_a_minute(table, clock):
 
 
 def test_rows_beyond_what_wandb_reads_are_not_kept(table, run, monkeypatch):
-    monkeypatch.setattr(wandb_table, "MAX_ROWS", 10)
+    monkeypatch.setattr(wandb_session, "MAX_ROWS", 10)
     for number in range(20):
         table.add([number, 0.0])
     table.log()

@@ -10,8 +10,8 @@ import numpy as np
 
 from palaestra.apps.arena.draw import draw_world
 from palaestra.apps.arena.encoding import encode_full
-from palaestra.apps.arena.reference_batch import MUST_AGREE, ReferenceBatch
 from palaestra.apps.arena.observe import interface_of_agent
+from palaestra.apps.arena.reference_batch import MUST_AGREE, ReferenceBatch
 from palaestra.apps.arena.tables import COUNTERS
 from palaestra.core.errors import UsageError
 from palaestra.envs.vector.batch import WorldEnding

@@ -12,8 +12,8 @@ from gymnasium.vector.utils import batch_space
 from palaestra.apps.arena.ansi import world_text
 from palaestra.apps.arena.batch import METADATA, ArenaBatch
 from palaestra.apps.arena.draw import draw_world
-from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.observe import action_space, empty_rows, feature_specs, observation_space, row_of
+from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.tables import REST
 from palaestra.core.errors import UsageError
 from palaestra.envs.vector.batch import BatchEnvs

@@ -8,8 +8,8 @@ import numpy as np
 
 from palaestra.apps.arena.ansi import world_text
 from palaestra.apps.arena.batch import make_batch
-from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.observe import empty_rows, interface_of_agent
+from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.tables import ACTIONS, ATTACK, EAST, ITEMS, NORTH, REST, SOUTH, WEST
 from palaestra.core.errors import UsageError
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from palaestra.apps.arena.batch import METADATA, ArenaBatch
 from palaestra.apps.arena.env import SEEDS, render_state
-from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.observe import action_space, empty_rows, observation_space, row_of
+from palaestra.apps.arena.settings import read_settings
 from palaestra.core.errors import MissingExtra
 
 try:

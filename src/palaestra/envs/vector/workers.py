@@ -28,7 +28,6 @@ from palaestra.envs.vector.shared_memory import Field, lay_out, new_memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from palaestra.config.env import CurriculumConfig, EnvConfig

@@ -17,7 +17,6 @@ from palaestra.loggers.samples import EVALUATED_RETURN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from palaestra.core.clock import Clock
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from palaestra.rendering.frame_format import Condition, Demand
     from palaestra.rendering.frame_writer import FrameWriter
     from palaestra.runner.match.plan import MatchMessage, MatchResult, MatchSeat
-    from palaestra.runner.match.seats import MatchEnv, Seat
+    from palaestra.runner.match.seats import MatchEnv
 
     Publish = Callable[[MatchMessage], None]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from palaestra.apps.scripts.launcher import normalisers
-from palaestra.apps.scripts.launcher.vector import SingleEnv
+from palaestra.apps.scripts.launcher.probe import SingleEnv
 from palaestra.apps.scripts.launcher.weights import Mismatch
 
 TOLD = {"mean": [1.0, 2.0, 3.0, 4.0], "var": [4.0] * 4, "count": 50.0}

@@ -15,8 +15,8 @@ from torch import nn
 
 from palaestra.apps.scripts.launcher import snapshot
 from palaestra.apps.scripts.launcher.observer import Observer
+from palaestra.apps.scripts.launcher.probe import observed
 from palaestra.apps.scripts.launcher.snapshot import Saver, WarmStart
-from palaestra.apps.scripts.launcher.vector import observed
 from palaestra.apps.scripts.launcher.weights import Mismatch
 
 

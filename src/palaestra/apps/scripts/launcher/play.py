@@ -26,6 +26,7 @@ from .families import family_of
 from .jax_networks import make_jax_networks
 from .live import ScriptView
 from .normalisers import freeze
+from .probe import SingleEnv
 from .rebuild import (
     has_wrapping,
     make_env,
@@ -36,7 +37,6 @@ from .rebuild import (
     wrap_vector_env,
 )
 from .run import die_with_parent, install_tyro_substitute, set_paths
-from .vector import SingleEnv
 from .videos import FrameRecording, as_image
 from .weights import Mismatch, read
 

@@ -109,7 +109,7 @@ def install_adaptations(observer: Observer, source: str) -> list[str]:
     if importlib.util.find_spec("gymnasium") is not None:
         done += [*import_sibling("compat").install(source), *import_sibling("videos").install_video_recording(observer)]
         import_sibling("probe").install(observer, is_all=False)
-        import_sibling("vector").install(observer)
+        import_sibling("probe").install_vector_probes(observer)
     if all(importlib.util.find_spec(name) is not None for name in ("torch", "tensorboard")):
         import_sibling("scalars").install(observer.send)
     return done
