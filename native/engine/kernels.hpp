@@ -16,6 +16,7 @@ constexpr int SLICE =
 constexpr int NO_CELL = -1;
 constexpr int NO_LAYER = -1;
 constexpr int NO_TABLE = -1;
+constexpr int NO_SLOT = -1;
 constexpr int NARROW_OUTPUTS = 4;  // most outputs of a head that uses the narrow kernels, see kernels/matmul.hpp
 constexpr std::size_t NO_OFFSET = static_cast<std::size_t>(-1);
 
@@ -90,6 +91,11 @@ struct NetworkLayout {
     bool needs_pre_activations;                          // some activation's derivative needs its input
 };
 
+// Columns [first, last) of slot 0.
+struct InputColumns {
+    int first, last;
+};
+
 // Samples that pass through the network together: `steps` of `columns` side by side, row = step * columns + column.
 struct Block {
     int steps, columns;
@@ -99,6 +105,7 @@ struct Block {
     const bool* starts;      // [rows] episode starts, where recurrent states are reset; null without cells
     float* states;           // [columns, state_size] before the first step; a forward pass leaves those after the last
     const unsigned char* codes;  // [rows, code_count], each at most its table's `rows_per_cell`; null without tables
+    InputColumns input_grads{0, 0};  // whose grads a backward pass computes; needs a network with input gradients
 };
 
 struct AdamStep {
@@ -161,7 +168,8 @@ struct Kernels {
     void (*pack)(const NetworkLayout& layout, const float* parameters, float* packed);
     void (*forward)(const NetworkLayout& layout, const float* parameters, const float* packed, const Block& block,
                     int output_mask);
-    // Adds to `gradient` (a gradient block); `grads` holds those by the output slots.
+    // Adds to `gradient` (a gradient block; null: not computed). `grads` holds those by the output slots and receives
+    // those by all other slots, by slot 0 in the SIMD vectors that hold `block.input_grads`.
     void (*backward)(const NetworkLayout& layout, const float* parameters, const float* packed, const Block& block,
                      float* grads, float* gradient);
     // The gradient of the table's cells [first, last), in the order of the parameters.

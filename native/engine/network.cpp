@@ -35,7 +35,8 @@ int gates_of(CellKind kind) { return kind == CellKind::MINGRU ? 2 : kind == Cell
 
 int state_parts_of(CellKind kind) { return kind == CellKind::LSTM ? 2 : 1; }
 
-Network::Network(NetworkPlan plan, std::size_t parameter_count, int rows, const Kernels& kernels)
+Network::Network(NetworkPlan plan, std::size_t parameter_count, int rows, const Kernels& kernels,
+                 InputGradients input_gradients)
     : action_slot(plan.action_slot),
       value_slot(plan.value_slot),
       sizes_(std::move(plan.slot_sizes)),
@@ -43,7 +44,8 @@ Network::Network(NetworkPlan plan, std::size_t parameter_count, int rows, const 
       tables_(std::move(plan.tables)),
       cells_(std::move(plan.cells)),
       kernels_(kernels),
-      parameter_count_(parameter_count) {
+      parameter_count_(parameter_count),
+      has_input_gradients_(input_gradients == InputGradients::YES) {
     check();
     mark_uses();
     add_cell_slots();
@@ -172,15 +174,27 @@ void Network::check_order() {
         }
     }
     require(cells_found == cells_.size(), "no layer writes the gates of a cell");
-    const auto is_output = [&](int slot) { return slot >= 1 && slot < slots && is_written[slot] && !is_gates[slot]; };
-    require(is_output(action_slot) && is_output(value_slot) && action_slot != value_slot && sizes_[value_slot] == 1,
+    check_outputs(is_written, is_gates);
+}
+
+void Network::check_outputs(const std::vector<bool>& is_written, const std::vector<bool>& is_gates) const {
+    const int slots = static_cast<int>(sizes_.size());
+    require(has_action() || has_value(), "action_slot and value_slot are both missing: a network needs an output");
+    for (const int slot : {action_slot, value_slot}) {
+        const bool is_output = slot >= 1 && slot < slots && is_written[slot] && !is_gates[slot];
+        require(slot == NO_SLOT || is_output, (slot == action_slot ? "action_slot " : "value_slot ") + to_string(slot) +
+                                                  " must be a slot that layers write");
+    }
+    if (!has_action() || !has_value()) return;
+    require(action_slot != value_slot && sizes_[value_slot] == 1,
             "action_slot " + to_string(action_slot) + " and value_slot " + to_string(value_slot) +
-                " must be two different slots that layers write, and the value must have size 1");
+                " must be two different slots, and the value must have size 1");
 }
 
 void Network::mark_uses() {
     std::vector<bool> feeds_action(sizes_.size()), feeds_value(sizes_.size()), has_reader(sizes_.size());
-    feeds_action[action_slot] = feeds_value[value_slot] = true;
+    if (has_action()) feeds_action[action_slot] = true;
+    if (has_value()) feeds_value[value_slot] = true;
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
         const int read = layer->cell == NO_CELL ? layer->target : cells_[layer->cell].target;
         layer->is_for_action = feeds_action[layer->target] = feeds_action[read];
@@ -197,12 +211,12 @@ void Network::mark_uses() {
     split_value_network();
     mark_completions();
     for (const int end : {action_slot, value_slot}) {
-        if (has_reader[end]) throw std::invalid_argument("a layer reads the output slot " + to_string(end));
+        require(end == NO_SLOT || !has_reader[end], "a layer reads the output slot " + to_string(end));
     }
 }
 
 void Network::split_value_network() {
-    if (!cells_.empty() || !tables_.empty()) return;
+    if (!cells_.empty() || !tables_.empty() || !has_action() || !has_value()) return;
     for (const Layer& layer : layers_) {
         if (layer.is_for_action && layer.is_for_value) return;
     }
@@ -317,7 +331,8 @@ void Network::lay_out_layer(Layer& layer) {
     layer.packed = layout_.packed_size;
     layout_.packed_size += layer.is_narrow ? layer.outputs * in_stride : layer.inputs * out_stride;
     layer.padded_weight = layer.is_narrow ? layer.packed : NO_OFFSET;
-    if (!layer.is_narrow && layer.source && layer.inputs % kernels_.width) {
+    const bool has_backward = layer.source || has_input_gradients_;
+    if (!layer.is_narrow && has_backward && layer.inputs % kernels_.width) {
         layer.padded_weight = layout_.packed_size;
         layout_.packed_size += layer.outputs * in_stride;
     }
@@ -359,7 +374,7 @@ void Network::lay_out(int rows) {
         layout_.code_count += table.cells;
     }
     log_std_gradient_ = layout_.gradient_size;
-    layout_.gradient_size += strides_[action_slot];
+    if (has_action()) layout_.gradient_size += strides_[action_slot];
     layout_.layers = layers_.data();
     layout_.last_layer = static_cast<int>(layers_.size());
     layout_.last_gradient = layout_.gradient_size;

@@ -52,6 +52,9 @@ class Fields {
         return get(field).is_none() ? NO_OFFSET : read<std::size_t>(field);
     }
 
+    // None: no such output.
+    int read_optional_slot(const char* field) const { return get(field).is_none() ? NO_SLOT : read<int>(field); }
+
     nb::object read_items(const char* field) const { return get(field); }
 
    private:
@@ -114,8 +117,8 @@ NetworkPlan read_network_plan(nb::handle plan) {
     const Fields fields(plan);
     NetworkPlan network{};
     network.slot_sizes = fields.read<std::vector<int>>("slot_sizes");
-    network.action_slot = fields.read<int>("action_slot");
-    network.value_slot = fields.read<int>("value_slot");
+    network.action_slot = fields.read_optional_slot("action_slot");
+    network.value_slot = fields.read_optional_slot("value_slot");
     for (nb::handle table : fields.read_items("tables")) {
         const Fields table_fields(table);
         network.layers.push_back(read_table_layer(table_fields, static_cast<int>(network.tables.size())));

@@ -141,6 +141,11 @@ INLINE void with_epilogue(Epilogue epilogue, const Each& each) {
     }
 }
 
+INLINE float* completed_bias_gradient(const NetworkLayout& layout, const Layer& layer, float* gradient) {
+    if (layer.completes_layer == NO_LAYER) return nullptr;
+    return bias_gradient_of(layout.layers[layer.completes_layer], gradient);
+}
+
 void backward_narrow_layer(const NetworkLayout& layout, const Layer& layer, const float* packed, const Block& block,
                            float* grads, float* gradient) {
     const std::size_t read = layout.offsets[layer.source];
@@ -151,7 +156,7 @@ void backward_narrow_layer(const NetworkLayout& layout, const Layer& layer, cons
         block.values + read,
         packed + layer.packed,
         grads + read,
-        layer.completes_layer == NO_LAYER ? nullptr : gradient + layout.layers[layer.completes_layer].bias_gradient,
+        completed_bias_gradient(layout, layer, gradient),
         gradient + layer.gradient,
         static_cast<std::size_t>(layout.strides[layer.source])};
     with_init(layer.adds_to_source, [&](auto init) {
@@ -161,30 +166,38 @@ void backward_narrow_layer(const NetworkLayout& layout, const Layer& layer, cons
     });
 }
 
+// The columns of the source whose grads are computed, as whole SIMD vectors.
+INLINE InputColumns grad_columns(const NetworkLayout& layout, const Layer& layer, const Block& block) {
+    if (layer.source) return {0, layout.strides[layer.source]};
+    return {block.input_grads.first / WIDTH * WIDTH, (block.input_grads.last + WIDTH - 1) / WIDTH * WIDTH};
+}
+
 void backward_layer(const NetworkLayout& layout, const Layer& layer, const float* parameters, const float* packed,
                     const Block& block, float* grads, float* gradient) {
     add_layer_gradients(layout, layer, block, grads, gradient);
-    if (layer.source == 0) return;
+    const InputColumns columns = grad_columns(layout, layer, block);
+    const int width = columns.last - columns.first;
+    if (width <= 0) return;
+    const bool is_in_place = layer.padded_weight == NO_OFFSET;
+    const float* weight = is_in_place ? parameters + layer.weight : packed + layer.padded_weight;
     const std::size_t in_stride = layout.strides[layer.source], out_stride = layout.strides[layer.target];
     const int rows = block.steps * block.columns;
     for (int first = 0; first < rows; first += ROWS) {
-        const std::size_t read = layout.offsets[layer.source] + first * in_stride;
-        const Operands at = {
-            grads + layout.offsets[layer.target] + first * out_stride,
-            out_stride,
-            1,
-            layer.padded_weight == NO_OFFSET ? parameters + layer.weight : packed + layer.padded_weight,
-            layer.padded_weight == NO_OFFSET ? layer.weight_row : in_stride,
-            grads + read,
-            in_stride,
-            nullptr,
-            block.values + read,
-            layer.completes_layer == NO_LAYER ? nullptr
-                                              : gradient + layout.layers[layer.completes_layer].bias_gradient};
+        const std::size_t read = layout.offsets[layer.source] + first * in_stride + columns.first;
+        const Operands at = {grads + layout.offsets[layer.target] + first * out_stride,
+                             out_stride,
+                             1,
+                             weight + columns.first,
+                             is_in_place ? layer.weight_row : in_stride,
+                             grads + read,
+                             in_stride,
+                             nullptr,
+                             block.values + read,
+                             completed_bias_gradient(layout, layer, gradient)};
         with_init(layer.adds_to_source, [&](auto init) {
             with_epilogue(epilogue_of(layout, layer), [&](auto epilogue) {
-                product<decltype(init)::value, decltype(epilogue)::value>(
-                    rows_left(first, rows), static_cast<int>(in_stride), layer.outputs, at);
+                product<decltype(init)::value, decltype(epilogue)::value>(rows_left(first, rows), width, layer.outputs,
+                                                                          at);
             });
         });
     }
@@ -201,7 +214,7 @@ void backward(const NetworkLayout& layout, const float* parameters, const float*
             layer_activation_backward(layout, layer, block, grads, gradient);
         }
         if (layer.table != NO_TABLE) continue;  // table_gradients handles a whole minibatch at once
-        if (layer.is_narrow && layer.source) {
+        if (layer.is_narrow && layer.source && gradient) {
             backward_narrow_layer(layout, layer, packed, block, grads, gradient);
         } else {
             backward_layer(layout, layer, parameters, packed, block, grads, gradient);

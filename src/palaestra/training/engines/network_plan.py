@@ -96,8 +96,8 @@ class NetworkPlan:
     layers: list[LayerPlan] = field(default_factory=list)
     tables: list[TablePlan] = field(default_factory=list)
     cells: list[CellPlan] = field(default_factory=list)
-    action_slot: int = 0
-    value_slot: int = 0
+    action_slot: int | None = None  # outputs; None: a network without it
+    value_slot: int | None = None
     log_std_offset: int | None = None  # for continuous actions
     memory_names: list[str] = field(default_factory=list)  # of the cells' states, cell by cell
     input_part: str | None = ""  # the part of the observation in slot 0; None: no part, slot 0 has size 0

@@ -39,7 +39,8 @@ def plan_policy(agent: Agent, flat: Tensor) -> NetworkPlan:
     else:
         raise Unsupported(f"a network of class {type(network).__name__}")
     plan = builder.plan
-    log_std_size = plan.slot_sizes[plan.action_slot] if isinstance(agent.interface.action_space, BoxSpec) else 0
+    actions = agent.interface.action_space
+    log_std_size = actions.size if isinstance(actions, BoxSpec) and plan.log_std_offset is not None else 0
     if builder.used_parameters + log_std_size != flat.numel():
         raise Unsupported("weights that are shared between layers, or not used")
     return plan
