@@ -17,6 +17,7 @@ constexpr int NO_CELL = -1;
 constexpr int NO_LAYER = -1;
 constexpr int NO_TABLE = -1;
 constexpr int NO_SLOT = -1;
+constexpr int NO_NORM = -1;
 constexpr int NARROW_OUTPUTS = 4;  // most outputs of a head that uses the narrow kernels, see kernels/matmul.hpp
 constexpr std::size_t NO_OFFSET = static_cast<std::size_t>(-1);
 
@@ -31,10 +32,12 @@ struct Layer {
     std::size_t weight_row;  // stride of a row of weights: inputs, or more for a block of columns
     Activation activation;   // of the target: the same for all layers that add to it
     int table;               // embedding table that is read instead of source, inputs and weight; or NO_TABLE
+    bool is_identity;        // adds the source as it is, without weights: a residual connection
 
     // set by Network:
     bool begins, ends;  // whether the layer is the first, the last that adds to its target
     int cell;           // recurrent cell that reads the target; or NO_CELL
+    int norm;           // of the target, if this is its last layer; or NO_NORM
     bool is_for_action, is_for_value;
     bool is_narrow;             // an output layer with at most NARROW_OUTPUTS outputs
     std::size_t packed;         // [inputs, stride of target]; narrow: [outputs, stride of source]
@@ -42,6 +45,7 @@ struct Layer {
     std::size_t padded_weight;  // [outputs, stride of source]; NO_OFFSET: the parameters are read in place
     std::size_t gradient;  // in a gradient block: [outputs, stride of source]; transposed: [inputs, stride of target]
     std::size_t bias_gradient;  // [stride of target], shared by all layers of the target
+    bool has_bias;              // some layer of the target has a bias
     bool is_transposed;         // the gradient is accumulated transposed
     bool adds_to_source;        // a later layer has already written gradients of the source
     int completes_layer;  // the layer that wrote the source, if this is the last reader to add to its gradients; or
@@ -75,6 +79,18 @@ struct Table {
     int first_cell;  // offset of its codes in a row of codes
 };
 
+// Layer normalization of the sum in a slot, before its activation: (x - mean) / std * weight + bias over each row.
+struct Norm {
+    int target, size;
+    std::size_t weight, bias;  // offsets of the parameters [size]
+    float epsilon;             // added to the variance
+
+    // set by Network:
+    int normalized;   // slot: (x - mean) / std
+    int inverse_std;  // slot of size 1
+    std::size_t packed_weight, packed_bias, weight_gradient, bias_gradient;  // [stride of target]
+};
+
 struct NetworkLayout {
     const Layer* layers;
     int first_layer, last_layer;  // half-open: all layers, or those of the action or value part
@@ -83,6 +99,7 @@ struct NetworkLayout {
     int code_count;  // codes in a row: the cells of all tables
     const Cell* cells;
     int cell_count;
+    const Norm* norms;
     const int* strides;                                  // of each slot
     const std::size_t* offsets;                          // of each slot's rows in a block of values
     std::size_t packed_size, gradient_size, block_size;  // in floats, of all layers

@@ -15,6 +15,7 @@ struct NetworkPlan {
     std::vector<Layer> layers;
     std::vector<Table> tables;
     std::vector<Cell> cells;
+    std::vector<Norm> norms;
     int action_slot, value_slot;  // outputs; NO_SLOT: a network without it. A value beside actions has size 1
 };
 
@@ -52,7 +53,7 @@ enum class InputGradients { NO, YES };
 //     … = grads + critic.offset(0);                                    // [rows, stride]; these columns are valid
 class Network {
    public:
-    // `rows`: what a block must hold. Throws std::invalid_argument naming the layer, table or cell that does not fit.
+    // `rows`: what a block must hold. Throws std::invalid_argument naming the layer, table, cell or norm that does not fit.
     Network(NetworkPlan plan, std::size_t parameter_count, int rows, const Kernels& kernels,
             InputGradients input_gradients = InputGradients::NO);
 
@@ -80,16 +81,22 @@ class Network {
     void check_layer(const Layer& layer, const std::string& name) const;
     void check_table(const Layer& layer, const std::string& name) const;
     void check_cell(const Cell& cell, const std::string& name) const;
+    void check_norm(const Norm& norm, const std::string& name) const;
     void mark_ends();
+    void mark_norms();
     void check_order();
     void check_outputs(const std::vector<bool>& is_written, const std::vector<bool>& is_gates) const;
     void mark_uses();
     void split_value_network();
     std::vector<bool> parameters_of(int first_layer, int last_layer) const;
     Part part(int first_layer, int last_layer, std::size_t first_gradient, std::size_t last_gradient) const;
+    void mark_additions();
     void mark_completions();
     int add_slot(int size);
     void add_cell_slots();
+    void add_norm_slots();
+    std::size_t add_vector(std::size_t& size, int slot) const;
+    void lay_out_norm(Norm& norm);
     void lay_out_bias(Layer& layer);
     void lay_out_layer(Layer& layer);
     void end_value_part();
@@ -101,6 +108,7 @@ class Network {
     std::vector<Layer> layers_;
     std::vector<Table> tables_;
     std::vector<Cell> cells_;
+    std::vector<Norm> norms_;
     const Kernels& kernels_;
     const std::size_t parameter_count_;
     const bool has_input_gradients_;
@@ -109,6 +117,8 @@ class Network {
     NetworkLayout layout_{};
 };
 
+// Throws std::invalid_argument with the message unless the condition holds.
+void require(bool holds, const std::string& message);
 int gates_of(CellKind kind);
 int state_parts_of(CellKind kind);
 

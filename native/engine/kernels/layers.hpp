@@ -127,7 +127,7 @@ void forward_table(const NetworkLayout& layout, const Layer& layer, const float*
             add_table_rows(selected, count, table.size, sums);
         }
     }
-    if (!layer.ends || layer.activation == Activation::NONE) return;
+    if (!layer.ends || layer.norm != NO_NORM || layer.activation == Activation::NONE) return;
     activate(layer.activation, out,
              block.pre_activations ? block.pre_activations + layout.offsets[layer.target] : nullptr, rows * stride);
 }

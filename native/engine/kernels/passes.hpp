@@ -7,6 +7,7 @@
 #include "../kernels.hpp"
 #include "layers.hpp"
 #include "matmul.hpp"
+#include "norms.hpp"
 #include "recurrent.hpp"
 #include "simd.hpp"
 
@@ -46,11 +47,19 @@ void pack_layer(const NetworkLayout& layout, const Layer& layer, const float* pa
     }
 }
 
+void pack_norm(const Norm& norm, const float* parameters, float* packed) {
+    std::memcpy(packed + norm.packed_weight, parameters + norm.weight, norm.size * sizeof(float));
+    std::memcpy(packed + norm.packed_bias, parameters + norm.bias, norm.size * sizeof(float));
+}
+
+INLINE bool has_weights(const Layer& layer) { return layer.table == NO_TABLE && !layer.is_identity; }
+
 void pack(const NetworkLayout& layout, const float* parameters, float* packed) {
     for (int number = layout.first_layer; number < layout.last_layer; ++number) {
         const Layer& layer = layout.layers[number];
         pack_bias(layer, parameters, packed);
-        if (layer.table == NO_TABLE) pack_layer(layout, layer, parameters, packed);
+        if (has_weights(layer)) pack_layer(layout, layer, parameters, packed);
+        if (layer.norm != NO_NORM) pack_norm(layout.norms[layer.norm], parameters, packed);
         if (layer.cell == NO_CELL) continue;
         const Cell& cell = layout.cells[layer.cell];
         if (cell.kind == CellKind::MINGRU) continue;
@@ -69,7 +78,7 @@ INLINE void forward_product(Activation activation, int rows, int columns, int de
 }
 
 void forward_layer(const NetworkLayout& layout, const Layer& layer, const float* packed, const Block& block) {
-    const Activation activation = layer.ends ? layer.activation : Activation::NONE;
+    const Activation activation = layer.ends && layer.norm == NO_NORM ? layer.activation : Activation::NONE;
     const std::size_t in_stride = layout.strides[layer.source], out_stride = layout.strides[layer.target];
     const int columns = static_cast<int>(out_stride), rows = block.steps * block.columns;
     const float* weight = packed + layer.packed;
@@ -105,12 +114,15 @@ void forward(const NetworkLayout& layout, const float* parameters, const float* 
         if (!(layer_outputs & output_mask)) continue;
         if (layer.table != NO_TABLE) {
             forward_table(layout, layer, parameters, packed, block);
+        } else if (layer.is_identity) {
+            forward_identity(layout, layer, packed, block);
         } else if (layer.is_narrow) {
             layer.begins ? forward_narrow<Init::BIAS>(layout, layer, packed, block)
                          : forward_narrow<Init::ADD>(layout, layer, packed, block);
         } else {
             forward_layer(layout, layer, packed, block);
         }
+        if (layer.norm != NO_NORM) forward_norm(layout, layer, packed, block);
         if (layer.cell != NO_CELL) forward_cell(layout, layout.cells[layer.cell], packed, block);
     }
 }
@@ -210,11 +222,16 @@ void backward(const NetworkLayout& layout, const float* parameters, const float*
         if (layer.cell != NO_CELL) {
             backward_cell(layout, layout.cells[layer.cell], parameters, packed, block, grads, gradient);
         }
-        if (layer.ends && (!layer.is_completed_by_reader || layer.activation == Activation::GELU)) {
+        if (layer.norm != NO_NORM) {
+            backward_norm(layout, layer, packed, block, grads, gradient);
+        } else if (layer.ends && (!layer.is_completed_by_reader || layer.activation == Activation::GELU) &&
+                   (layer.has_bias || layer.activation != Activation::NONE)) {
             layer_activation_backward(layout, layer, block, grads, gradient);
         }
         if (layer.table != NO_TABLE) continue;  // table_gradients handles a whole minibatch at once
-        if (layer.is_narrow && layer.source && gradient) {
+        if (layer.is_identity) {
+            backward_identity(layout, layer, block, grad_columns(layout, layer, block), grads);
+        } else if (layer.is_narrow && layer.source && gradient) {
             backward_narrow_layer(layout, layer, packed, block, grads, gradient);
         } else {
             backward_layer(layout, layer, parameters, packed, block, grads, gradient);
@@ -246,12 +263,18 @@ void unpack_bias_gradient(const Layer& layer, const float* gradient, float* flat
     std::memcpy(flat + layer.bias, gradient + layer.bias_gradient, layer.outputs * sizeof(float));
 }
 
+void unpack_norm_gradients(const Norm& norm, const float* gradient, float* flat) {
+    std::memcpy(flat + norm.weight, gradient + norm.weight_gradient, norm.size * sizeof(float));
+    std::memcpy(flat + norm.bias, gradient + norm.bias_gradient, norm.size * sizeof(float));
+}
+
 void unpack_gradients(const NetworkLayout& layout, float* gradients, int count, float* flat) {
     sum_gradient_blocks(layout, gradients, count);
     for (int number = layout.first_layer; number < layout.last_layer; ++number) {
         const Layer& layer = layout.layers[number];
         unpack_bias_gradient(layer, gradients, flat);
-        if (layer.table == NO_TABLE) unpack_layer_gradient(layout, layer, gradients, flat);
+        if (has_weights(layer)) unpack_layer_gradient(layout, layer, gradients, flat);
+        if (layer.norm != NO_NORM) unpack_norm_gradients(layout.norms[layer.norm], gradients, flat);
     }
     for (int number = 0; number < layout.cell_count; ++number) {
         const Cell& cell = layout.cells[number];

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from palaestra.core.spaces import BoxSpec, DictSpec
 from palaestra.policies.activations import unchanged
 from palaestra.policies.components.codes import Codes
-from palaestra.policies.components.dense import Linear, Mlp
+from palaestra.policies.components.dense import Linear, Mlp, Residual
 from palaestra.policies.components.heads import ActionHead, ValueHead
 from palaestra.policies.components.observe import Vector
 from palaestra.policies.components.recurrent import Recurrent
-from palaestra.policies.components.shaping import Activation, Flatten, Merge
+from palaestra.policies.components.shaping import Activation, Flatten, Merge, Norm
 from palaestra.policies.graph import GraphPolicy
 from palaestra.policies.graph_spec import OBSERVATION, sorted_nodes
 from palaestra.policies.library.mlp import MlpPolicy
@@ -53,8 +53,8 @@ def _plan_mlp(network: MlpPolicy, space: SpaceSpec, flat: Tensor) -> PlanBuilder
         slot = 0
         *hidden, last = [layer for layer in tower.layers if isinstance(layer, nn.Linear)]
         for layer in hidden:
-            slot = builder.add_layer((slot,), layer.weight, layer.bias, tower.activation)
-        outputs.append(builder.add_layer((slot,), last.weight, last.bias))
+            slot = builder.add_layer((slot,), layer, tower.activation)
+        outputs.append(builder.add_layer((slot,), last))
     builder.plan.action_slot, builder.plan.value_slot = outputs
     if network.log_std is not None:
         builder.plan.log_std_offset = builder.offset_of(network.log_std)
@@ -64,8 +64,9 @@ def _plan_mlp(network: MlpPolicy, space: SpaceSpec, flat: Tensor) -> PlanBuilder
 def plan_graph(network: GraphPolicy, space: SpaceSpec, flat: Tensor) -> PlanBuilder:
     """A graph of components as layers, tables and cells.
 
-    A sum needs no layer of its own: its terms add to the same slot, and so does the input of an activation. A
-    concatenation stays where it is: its readers read each source with its own columns of weights.
+    A sum needs no layer of its own: its terms add to the same slot, and so does the input of an activation. Terms that
+    others read too, or that have an activation, are added as they are. A concatenation stays where it is: its readers
+    read each source with its own columns of weights.
     """
     if isinstance(space, DictSpec) and not all(_is_bytes(part) for _, part in space.parts):
         raise Unsupported("observations with named parts that are not bytes")
@@ -145,7 +146,7 @@ class _GraphPlanner:
             self.slots[name] = (0,)
             return
         elif _continues_sum(node):
-            self._check_sum(name, names)
+            self._add_terms(name, node, names)
         elif type(node) is Merge and node.how == "concat":
             self.slots[name] = tuple(slot for source in names for slot in self._read(name, source))
             return
@@ -168,13 +169,15 @@ class _GraphPlanner:
             self._targets[last_name] = Target(self.builder.new_slot(node.output.shape[0]), activation)
         return self._targets[last_name]
 
-    def _check_sum(self, name: str, names: tuple[str, ...]) -> None:
+    def _add_terms(self, name: str, node: Any, names: tuple[str, ...]) -> None:
+        """Add the terms of a sum, or the input of an activation, that do not add to it themselves."""
         for source in names:
-            if self._last_nodes.get(source) != self._last_nodes.get(name, name):
-                what = "an activation" if type(self.network.nodes[name]) is Activation else "a sum"
-                raise Unsupported(
-                    f"node '{name}', {what} of '{source}', which is no linear layer or is read by others too"
-                )
+            if self._last_nodes.get(source) == self._last_nodes.get(name, name):
+                continue
+            slots = self._read(name, source)
+            if len(slots) > 1:
+                raise Unsupported(f"node '{name}', which reads the concatenation '{source}'")
+            self.builder.add_identity(self._target(name, node), slots[0])
 
     def _add_layers(self, name: str, node: Any, sources: Slots) -> Slots:
         """Returns the slots of the node's output."""
@@ -182,11 +185,11 @@ class _GraphPlanner:
         if kind is Flatten:
             return sources
         if kind is Mlp:
-            if node.norms is not None or node.residual:
-                raise Unsupported(f"{'residual' if node.norms is None else 'layer_norm'}=true of node '{name}'")
-            for layer in node.layers:
-                sources = (builder.add_layer(sources, layer.weight, layer.bias, node.activation),)
-            return sources
+            return self._add_mlp(node, sources)
+        if kind is Norm and len(node.output.shape) == 1:
+            return (self._add_norm(name, node.norm, sources),)
+        if kind is Residual:
+            return self._add_residual(name, node, sources)
         if kind is Linear and len(node.output.shape) == 1:
             target = self._target(name, node)
             builder.add_to(target, sources, node.layer.weight, node.layer.bias)
@@ -199,10 +202,33 @@ class _GraphPlanner:
             return (self._add_head(name, node, sources),)
         raise Unsupported(f"node '{name}', of type {kind.__name__.lower()}")
 
+    def _add_mlp(self, node: Any, sources: Slots) -> Slots:
+        for number, layer in enumerate(node.layers):
+            norm = None if node.norms is None else node.norms[number]
+            slot = self.builder.add_layer(sources, layer, node.activation, norm)
+            sources = (self.builder.add_sum(*sources, slot) if node.residual and number else slot,)
+        return sources
+
+    def _add_norm(self, name: str, norm: nn.LayerNorm, sources: Slots) -> int:
+        if len(sources) > 1:
+            raise Unsupported(f"node '{name}', which normalises a concatenation")
+        slot = self.builder.add_sum(*sources)
+        self.builder.add_norm(slot, norm)
+        return slot
+
+    def _add_residual(self, name: str, node: Any, sources: Slots) -> Slots:
+        for block in node.blocks:
+            normalized = self._add_norm(name, block.norm, sources)
+            widened = self.builder.add_layer((normalized,), block.widen, node.activation)
+            slot = self.builder.add_sum(*sources)
+            self.builder.add_to(Target(slot), (widened,), block.narrow.weight, block.narrow.bias)
+            sources = (slot,)
+        return sources
+
     def _add_head(self, name: str, node: Any, sources: Slots) -> int:
         if type(node) is ActionHead:
             if node.is_wide or node.settings.squash:
                 raise Unsupported(f"{'state_dependent_std' if node.is_wide else 'squash'}=true of node '{name}'")
             if node.log_std is not None:
                 self.builder.plan.log_std_offset = self.builder.offset_of(node.log_std)
-        return self.builder.add_layer(sources, node.layer.weight, node.layer.bias)
+        return self.builder.add_layer(sources, node.layer)
