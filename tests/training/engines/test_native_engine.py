@@ -39,19 +39,6 @@ nodes:
   critic: {type: linear, source: trunk, size: 11, activation: gelu}
   value:  {type: value_head, source: critic}
 """
-NORMALIZED = """
-schema_version: 1
-summary: layer normalisation and residual blocks
-nodes:
-  input:  {type: vector, source: observation}
-  first:  {type: linear, source: input, size: 19}
-  norm:   {type: norm, source: first}
-  active: {type: activation, source: norm, function: relu}
-  blocks: {type: residual, source: active, blocks: 2, expansion: 1.5, activation: ACTIVATION}
-  sum:    {type: merge, source: [blocks, active], how: add}
-  action: {type: action_head, source: sum, gain: 1.0}
-  value:  {type: value_head, source: blocks}
-"""
 LOOSE = {"graph": "mlp", "settings": {"log_std": -0.5}}
 PPO = {"env_count": 4, "horizon": 32, "minibatch_size": 32}
 
@@ -67,9 +54,6 @@ POLICIES = {
     "relu": {"graph": "mlp", "settings": {"hidden": [48, 20, 13], "activation": "relu"}},
     "gelu": {"graph": "mlp", "settings": {"hidden": [33], "activation": "gelu"}},
     "shared": {"graph": SHARED},
-    "layer norm and residual, relu": {"graph": NORMALIZED.replace("ACTIVATION", "relu")},
-    "layer norm and residual, tanh": {"graph": NORMALIZED.replace("ACTIVATION", "tanh")},
-    "layer norm and residual, gelu": {"graph": NORMALIZED.replace("ACTIVATION", "gelu")},
     "class": {"module": "palaestra.policies.library.mlp:MlpPolicy"},
     "none": {"graph": "mlp", "settings": {"hidden": []}},
     "normalised": {"graph": "mlp", "normalize_observations": True, "normalize_returns": True},

@@ -7,9 +7,10 @@ from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.build import build_policy
+from palaestra.policies.critics import build_critics
 from palaestra.policies.memory.fused import LstmCell
 from palaestra.training.engines.network_plan import Activation, CellKind, Unsupported
-from palaestra.training.engines.policy_plan import plan_policy
+from palaestra.training.engines.policy_plan import plan_critic, plan_policy
 
 VIEW = BoxSpec((3, 4), "uint8", low=(0.0,) * 12, high=(6.0,) * 12)
 COUNTS = BoxSpec((5,), "uint8", low=(0.0,) * 5, high=(255.0,) * 5)
@@ -134,14 +135,14 @@ def evaluate(plan, flat, vector, codes=()):
         starts = [layer.weight_offset + k * layer.weight_row_stride for k in range(layer.outputs)]
         matrix = np.stack([numbers[start : start + layer.inputs] for start in starts])
         add(layer, layer.outputs, read(layer.source) @ matrix.T)
-    return read(plan.action_slot), read(plan.value_slot)[:, 0]
+    return [read(slot) for slot in (plan.action_slot, plan.value_slot) if slot is not None]
 
 
 def compare(agent, plan, flat, observation, vector, codes=()):
     with torch.no_grad():
         distribution, value, _ = agent(observation, {})
     logits, values = evaluate(plan, flat, vector, codes)
-    assert np.allclose(values, value[0].numpy(), atol=1e-5)
+    assert np.allclose(values[:, 0], value[0].numpy(), atol=1e-5)
     assert np.allclose(torch.log_softmax(torch.from_numpy(logits), -1), distribution.log_probs[0].numpy(), atol=1e-5)
 
 
@@ -163,6 +164,60 @@ def test_the_plan_of_linear_layers_computes_what_the_network_computes(policy):
     agent, plan, flat = planned(policy)
     rows = torch.randn(1, 20, 5)
     compare(agent, plan, flat, rows, rows[0].double().numpy())
+
+
+BOUNDED = BoxSpec((2,), low=(-1.0, -2.0), high=(1.0, 2.0))
+
+
+@pytest.mark.parametrize("policy", MLPS[:-1])
+@pytest.mark.parametrize("action", [THREE, BOUNDED])
+def test_the_plan_of_a_critic_computes_what_the_critic_computes(policy, action):
+    config, interface = PolicyConfig.model_validate(policy), EnvInterface(NUMBERS, action)
+    critics = build_critics(config, interface, 2)
+    for critic, flat in zip(critics, FlatOptimizer(critics).flat.chunk(2), strict=True):
+        plan = plan_critic(critic, interface, flat)
+        rows, actions = torch.randn(1, 20, 5), torch.rand(1, 20, 2)
+        given = (actions,) if action is BOUNDED else ()
+        vector = torch.cat((rows, *given), dim=-1)[0]
+        (values,) = evaluate(plan, flat.detach(), vector.double().numpy())
+        theirs = critic(rows, *given).detach()[0].reshape(20, -1)
+        assert plan.action_slot is None
+        assert np.allclose(values, theirs.numpy(), atol=1e-5)
+
+
+def test_the_plan_of_a_critic_of_codes_has_the_action_as_its_vector():
+    interface = EnvInterface(BYTES, BOUNDED)
+    critic = build_critics(PolicyConfig.model_validate({"graph": ONLY_CODES + HEADS}), interface, 1)[0]
+    flat = FlatOptimizer(critic).flat
+    plan = plan_critic(critic, interface, flat)
+    cells, actions = torch.randint(0, 7, (1, 20, 3, 4), dtype=torch.uint8), torch.rand(1, 20, 2)
+    codes = [cells[0].flatten(1).numpy()]
+    (values,) = evaluate(plan, flat.detach(), actions[0].double().numpy(), codes)
+    theirs = critic({"cells": cells, "self": torch.zeros(1, 20, 5, dtype=torch.uint8)}, actions)
+    assert (plan.slot_sizes[0], plan.input_part) == (2, None)
+    assert np.allclose(values[:, 0], theirs[0].detach().numpy(), atol=1e-5)
+
+
+def test_a_critic_that_reads_the_observation_alone_is_unsupported():
+    graph = TREE.replace("source: input, hidden", "source: even, hidden").replace(
+        "\n  trunk:", "\n  even: {type: norm, source: input}\n  trunk:"
+    )
+    interface = EnvInterface(NUMBERS, BOUNDED)
+    critic = build_critics(PolicyConfig(graph=graph), interface, 1)[0]
+    with pytest.raises(Unsupported, match="node 'even' of the critic, which reads the observation or the action alone"):
+        plan_critic(critic, interface, FlatOptimizer(critic).flat)
+
+
+@pytest.mark.parametrize(("role", "size"), [("stochastic_actor", 4), ("deterministic_actor", 2)])
+@pytest.mark.parametrize("policy", MLPS[:-1])
+def test_the_plan_of_an_actor_gives_the_numbers_of_its_distribution(policy, role, size):
+    agent, plan, flat = planned({**PolicyConfig.model_validate(policy).model_dump(), "role": role}, BOUNDED)
+    rows = torch.randn(1, 20, 5)
+    (numbers,) = evaluate(plan, flat.detach(), rows[0].double().numpy())
+    with torch.no_grad():
+        mode = agent.act(rows, {}).distribution.mode()[0].numpy()
+    assert (numbers.shape, plan.value_slot) == ((20, size), None)
+    assert np.allclose(np.tanh(numbers[:, :2]) * BOUNDED.high, mode, atol=1e-5)
 
 
 @pytest.mark.parametrize("graph", [SUM, ONLY_CODES])
