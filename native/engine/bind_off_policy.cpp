@@ -3,9 +3,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "bindings.hpp"
 #include "dqn_learner.hpp"
-#include "plan_reader.hpp"
+#include "off_policy_bindings.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -16,85 +15,11 @@ namespace {
 
 using std::to_string;
 
-// A learner, and the Python arrays that it reads and writes.
-struct PyOffPolicy : KeptArrays {
-    std::unique_ptr<OffPolicyLearner> learner;
-    InputKind input_kind = InputKind::FLOATS;
-    std::size_t observation_items = 0;
-};
-
-void* keep_observations(PyOffPolicy& owner, nb::handle array, std::size_t count, const char* name) {
-    switch (owner.input_kind) {
-        case InputKind::FLOATS: return owner.keep<float>(array, count, name);
-        case InputKind::BYTES: return owner.keep<std::uint8_t>(array, count, name);
-        case InputKind::CATEGORICAL: return owner.keep<std::int64_t>(array, count, name);
-    }
-    return nullptr;
-}
-
-std::size_t rows_of(nb::handle array) { return nb::cast<std::size_t>(array.attr("shape")[nb::int_(0)]); }
-
-void keep_finals(PyOffPolicy& owner, ReplaySampler& sampler, nb::handle array) {
-    const std::size_t count = rows_of(array);
-    sampler.set_finals(keep_observations(owner, array, count * owner.observation_items, "finals"),
-                       static_cast<int>(count));
-}
-
-ReplaySampler read_replay(PyOffPolicy& owner, const nb::dict& arrays, nb::handle input_plan, nb::handle normalizer,
-                          const ActionSpace& space, int n_step, float gamma) {
-    ObservationReader reader = read_input_plan(input_plan);
-    read_normalizer(owner, normalizer, reader);
-    owner.input_kind = reader.kind;
-    owner.observation_items = reader.parts();
-    const nb::handle rewards = arrays["rewards"];
-    ReplayArrays replay{};
-    replay.rows = static_cast<int>(rows_of(rewards));
-    replay.env_count = nb::cast<int>(rewards.attr("shape")[nb::int_(1)]);
-    replay.parts = space.parts();
-    const std::size_t steps = static_cast<std::size_t>(replay.rows) * replay.env_count;
-    replay.observations = keep_observations(owner, arrays["observations"], steps * reader.parts(), "observations");
-    replay.rewards = owner.keep<float>(rewards, steps, "rewards");
-    replay.ends = owner.keep<std::uint8_t>(arrays["ends"], steps, "ends");
-    replay.final_slots = owner.keep<std::int32_t>(arrays["final_slots"], steps, "final_slots");
-    if (space.choices) {
-        replay.actions.discrete = owner.keep<std::int64_t>(arrays["actions"], steps, "actions");
-    } else {
-        replay.actions.continuous = owner.keep<float>(arrays["actions"], steps * replay.parts, "actions");
-    }
-    ReplaySampler sampler(replay, std::move(reader), n_step, gamma);
-    keep_finals(owner, sampler, arrays["finals"]);
-    return sampler;
-}
-
 ActionSpace make_space(int choices, std::vector<float> half_width, std::vector<float> middle) {
     if ((choices > 0) == !middle.empty() || half_width.size() != middle.size()) {
         throw std::invalid_argument("an action space has choices, or half_width and middle of equal lengths");
     }
     return {choices, std::move(half_width), std::move(middle)};
-}
-
-std::unique_ptr<Network> make_network(nb::handle plan, std::size_t parameter_count, const Kernels& kernels,
-                                      InputGradients input_gradients) {
-    NetworkPlan network = read_network_plan(plan);
-    if (!network.cells.empty() || !network.tables.empty()) {
-        throw std::invalid_argument("off-policy learners take no recurrent cells and no embedding tables");
-    }
-    return std::make_unique<Network>(std::move(network), parameter_count, ROWS, kernels, input_gradients);
-}
-
-const Kernels& kernels_of(const std::string& name) {
-    const Kernels* kernels = find_kernels(name.c_str());
-    if (!kernels) throw std::invalid_argument("this CPU cannot run the kernels '" + name + "'");
-    return *kernels;
-}
-
-void check_sizes(int observation_inputs, int outputs, const Network& network, const ObservationReader& reader) {
-    const int found = network.has_action() ? network.size(network.action_slot) : network.size(network.value_slot);
-    if (network.size(0) != observation_inputs || found != outputs) {
-        throw std::invalid_argument("a network has " + to_string(network.size(0)) + " inputs and " + to_string(found) +
-                                    " outputs, not " + to_string(observation_inputs) + " and " + to_string(outputs) +
-                                    " (observations have " + to_string(reader.size) + " numbers)");
-    }
 }
 
 std::unique_ptr<PriorityTree> read_priorities(PyOffPolicy& owner, nb::handle sums, const ReplayArrays& arrays,
@@ -114,8 +39,7 @@ PyOffPolicy make_dqn(nb::handle network_plan, nb::handle input_plan, const Actio
     const Parameters own = read_parameters(owner, parameters);
     auto network = make_network(network_plan, own.count, kernels, InputGradients::NO);
     ReplaySampler sampler = read_replay(owner, buffer, input_plan, normalizer, space, n_step, gamma);
-    if (!network->has_action()) throw std::invalid_argument("DQN needs a network with actions: action_slot is None");
-    check_sizes(sampler.reader().size, space.choices, *network, sampler.reader());
+    check_network("the network", *network, network->action_slot, sampler.reader().size, space.choices);
     auto tree = read_priorities(owner, priorities, sampler.arrays(), dqn.priorities);
     owner.learner = std::make_unique<DqnLearner>(config, dqn, std::move(sampler), space, std::move(network), own, adam,
                                                  owner.keep<float>(target, own.count, "target"), std::move(tree));
@@ -265,6 +189,7 @@ void bind_configs(nb::module_& module) {
 
 void bind_off_policy(nb::module_& module) {
     bind_configs(module);
+    bind_actor_critics(module);
     nb::class_<PyOffPolicy>(module, "OffPolicyLearner")
         .def("set_position", &set_position, "position"_a, "finals"_a.none() = nb::none())
         .def("position", &get_position)

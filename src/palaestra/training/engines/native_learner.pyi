@@ -168,6 +168,14 @@ class DqnConfig:
         self, *, is_double: bool, is_huber: bool, tau: float, priority_alpha: float, priority_epsilon: float
     ) -> None: ...
 
+class ActorCriticConfig:
+    def __init__(self, *, critics: int, policy_interval: int, n_step: int, gamma: float, tau: float) -> None:
+        """`critics`: 1 or 2, whose parameters lie one behind the other"""
+
+class Td3Config:
+    def __init__(self, *, exploration_noise: float, target_noise: float, target_noise_clip: float) -> None:
+        """Standard deviations, in halves of an action's range"""
+
 class OffPolicyLearner:
     """Acts, and learns from a replay buffer, in arrays of the caller."""
 
@@ -239,6 +247,49 @@ def make_dqn_learner(
     kernels: str = "",
 ) -> OffPolicyLearner:
     """`parameters`: values, gradient, exp_avg, exp_avg_sq and step_count. `priorities`: the sums of a sum tree"""
+
+def make_sac_learner(
+    *,
+    actor: NetworkPlan,
+    critic: NetworkPlan,
+    network_input: InputPlan,
+    action_space: ActionSpace,
+    actor_parameters: dict[str, NDArray[np.float32]],
+    critic_parameters: dict[str, NDArray[np.float32]],
+    critic_targets: NDArray[np.float32],
+    temperature: dict[str, NDArray[np.float32]],
+    learns_temperature: bool,
+    target_entropy: float,
+    buffer: dict[str, NDArray[Any]],
+    normalizer: NormalizerPlan | None,
+    config: OffPolicyConfig,
+    adam: AdamConfig,
+    settings: ActorCriticConfig,
+    kernels: str = "",
+) -> OffPolicyLearner:
+    """`critic`: of one critic, whose input is the observation and, for continuous actions, the action behind it.
+    `temperature`: its logarithm and what Adam keeps of it
+    """
+
+def make_td3_learner(
+    *,
+    actor: NetworkPlan,
+    critic: NetworkPlan,
+    network_input: InputPlan,
+    action_space: ActionSpace,
+    actor_parameters: dict[str, NDArray[np.float32]],
+    actor_target: NDArray[np.float32],
+    critic_parameters: dict[str, NDArray[np.float32]],
+    critic_targets: NDArray[np.float32],
+    buffer: dict[str, NDArray[Any]],
+    normalizer: NormalizerPlan | None,
+    config: OffPolicyConfig,
+    adam: AdamConfig,
+    settings: ActorCriticConfig,
+    td3: Td3Config,
+    kernels: str = "",
+) -> OffPolicyLearner:
+    """`actor`: ends with tanh"""
 
 class EnvState:
     def __init__(
