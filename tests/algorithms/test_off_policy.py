@@ -228,6 +228,10 @@ def test_a_capture_holds_the_observations_to_act_on_next():
     other = idle(env_count=2)
     other.restore(saved)
     assert np.array_equal(other.buffer.current, expected)
+    assert other.buffer.transitions == 6, "the rows are loaded apart"
+    other.clear_buffer()
+    assert np.array_equal(other.buffer.current, expected)
+    assert other.buffer.transitions == 0
     assert other.update_count == 6
 
 

@@ -172,18 +172,22 @@ class OffPolicy(ABC):
         self.after_steps(before, now)
         return perf_counter() - began
 
+    def clear_buffer(self) -> None:
+        """After `restore`, where the rows of the buffer are not there: start with none."""
+        self.buffer.clear()
+
     def capture(self) -> dict[str, Any]:
-        """The replay buffer is saved apart, apart from the observations to act on next."""
+        """Without the rows of the replay buffer, which are saved apart."""
         return {
             "engine": self.engine,
             "update_count": self.update_count,
-            "current": self.buffer.capture_current(),
+            "replay_buffer": self.buffer.capture(),
             **self.capture_learning(),
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         self.update_count = int(saved["update_count"])
-        self.buffer.restore_current(saved["current"])
+        self.buffer.restore(saved["replay_buffer"])
         self.restore_learning(saved)
 
 

@@ -74,11 +74,11 @@ class Priorities:
         self.tree = SumTree(self.size)
         self.largest = 1.0  # so far; raised to alpha
 
-    def add_row(self, row: int, next_row: int) -> None:
-        """A row is complete; the next one, which is written from now on, cannot be drawn."""
+    def add_row(self, row: int, dropped_row: int) -> None:
+        """A row is complete; another one is too old to be drawn from now on, or was never written."""
         envs = np.arange(self.env_count)
         self.tree.set(row * self.env_count + envs, self.largest)
-        self.tree.set(next_row * self.env_count + envs, 0.0)
+        self.tree.set(dropped_row * self.env_count + envs, 0.0)
 
     def draw(self, rng: CounterRng, count: int, beta: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Indices [count], one from each of `count` equal parts of the sum, and importance weights [count].
@@ -94,6 +94,10 @@ class Priorities:
         values = (np.abs(td_errors.astype(np.float64)) + self.config.epsilon) ** self.config.alpha
         self.tree.set(indices, values)
         self.largest = max(self.largest, float(values.max()))
+
+    def clear(self) -> None:
+        """Of no steps; how large new ones are stays."""
+        self.tree.sums[:] = 0.0
 
     def capture(self) -> dict[str, Any]:
         leaves = self.tree.sums[self.tree.leaf_count : self.tree.leaf_count + self.size]

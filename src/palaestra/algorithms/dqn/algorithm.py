@@ -63,8 +63,15 @@ class Dqn(OffPolicy):
     def store(self, actions: NDArray[Any], rewards: Any, endings: Sequence[Ending]) -> None:
         super().store(actions, rewards, endings)
         if self.priorities is not None:
-            position, rows = self.buffer.position, self.buffer.rows
-            self.priorities.add_row((position - 1) % rows, position)
+            buffer = self.buffer
+            self.priorities.add_row(
+                (buffer.position - 1) % buffer.rows, (buffer.position - buffer.capacity - 1) % buffer.rows
+            )
+
+    def clear_buffer(self) -> None:
+        super().clear_buffer()
+        if self.priorities is not None:
+            self.priorities.clear()
 
     def beta(self, now: Progress) -> float:
         """Of prioritised replay: the correction is complete in the end."""
