@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -124,7 +125,7 @@ class TorchPqn(CompiledStepping, Pqn):
         buffer.starts[1:] = False
         buffer.terminated[:] = False
         for step in range(buffer.horizon):
-            action = self.explore(progress, step, lambda step=step: self._greedy_actions(step))
+            action = self.explore(progress, step, partial(self._greedy_actions, step))
             actions.append(torch.from_numpy(action))
             result = envs.step(action, buffer.rows[step + 1])
             buffer.rewards[step] = result.rewards
