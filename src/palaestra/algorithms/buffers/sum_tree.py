@@ -85,7 +85,8 @@ class Priorities:
 
         A weight is (N P(i))^-beta over the batch's largest, so N and the sum cancel.
         """
-        masses: NDArray[np.float64] = np.arange(count) + rng.uniform(count).astype(np.float64)
+        masses = np.arange(count, dtype=np.float64)
+        masses += rng.uniform(count)
         masses *= self.tree.total / count
         indices = self.tree.find(masses)
         values = self.tree.values(indices)
