@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from palaestra.algorithms.dqn import torch_dqn
     from palaestra.algorithms.group import Group
     from palaestra.algorithms.pqn import torch_pqn
+    from palaestra.algorithms.sac import torch_sac
+    from palaestra.algorithms.td3 import torch_td3
     from palaestra.config.train import TrainConfig
     from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies import device as devices
@@ -32,6 +34,8 @@ else:
     devices = lazy_import("palaestra.policies.device")
     torch_dqn = lazy_import("palaestra.algorithms.dqn.torch_dqn")
     torch_pqn = lazy_import("palaestra.algorithms.pqn.torch_pqn")
+    torch_sac = lazy_import("palaestra.algorithms.sac.torch_sac")
+    torch_td3 = lazy_import("palaestra.algorithms.td3.torch_td3")
 
 
 def build_off_policy(
@@ -69,6 +73,30 @@ def build_pqn(
     return algorithm
 
 
+def build_sac(
+    config: TrainConfig, envs: VectorEnvs, env_seeds: Sequence[int], group: Group, warm_start: WarmStart | None
+) -> Algorithm:
+    device = _torch_device(config, group)
+    tensors = torch_sac.build_tensors(config, envs.interface, device, group, warm_start=warm_start)
+    buffer = ReplayBuffer(envs.interface, config.sac.buffer_size, envs.count)
+    native_envs = exact_native_envs(envs, native_engine.native_learner)
+    algorithm = torch_sac.TorchSac(config, envs, buffer, group, tensors, TORCH_ENGINE, native_envs)
+    algorithm.reset_envs(env_seeds)
+    return algorithm
+
+
+def build_td3(
+    config: TrainConfig, envs: VectorEnvs, env_seeds: Sequence[int], group: Group, warm_start: WarmStart | None
+) -> Algorithm:
+    device = _torch_device(config, group)
+    tensors = torch_td3.build_tensors(config, envs.interface, device, group, warm_start=warm_start)
+    buffer = ReplayBuffer(envs.interface, config.td3.buffer_size, envs.count)
+    native_envs = exact_native_envs(envs, native_engine.native_learner)
+    algorithm = torch_td3.TorchTd3(config, envs, buffer, group, tensors, TORCH_ENGINE, native_envs)
+    algorithm.reset_envs(env_seeds)
+    return algorithm
+
+
 def _torch_device(config: TrainConfig, group: Group) -> torch.device:
     if config.engine == "native":
         raise UsageError(
@@ -80,4 +108,9 @@ def _torch_device(config: TrainConfig, group: Group) -> torch.device:
     return device
 
 
-BUILDERS: Mapping[str, Builder] = {"dqn": build_dqn, "pqn": build_pqn}  # by `algorithm`
+BUILDERS: Mapping[str, Builder] = {  # by `algorithm`
+    "pqn": build_pqn,
+    "dqn": build_dqn,
+    "sac": build_sac,
+    "td3": build_td3,
+}
