@@ -206,6 +206,8 @@ struct Kernels {
     double (*squared_sum)(const float* numbers, std::size_t count);
     void (*adam)(const AdamStep& step, std::size_t count, float* parameters, float* gradient, float* exp_avg,
                  float* exp_avg_sq);
+    // target += tau * (online - target)
+    void (*follow)(float tau, std::size_t count, const float* online, float* target);
 };
 
 // The kernels of that name, or the best ones of this CPU if `name` is empty; null if this CPU cannot run them.
