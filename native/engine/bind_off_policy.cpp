@@ -97,10 +97,18 @@ void check_sizes(int observation_inputs, int outputs, const Network& network, co
     }
 }
 
+std::unique_ptr<PriorityTree> read_priorities(PyOffPolicy& owner, nb::handle sums, const ReplayArrays& arrays,
+                                              const PriorityConfig& config) {
+    if (sums.is_none()) return nullptr;
+    const std::size_t nodes = rows_of(sums);
+    return std::make_unique<PriorityTree>(owner.keep<double>(sums, nodes, "priorities"), nodes / 2,
+                                          static_cast<std::int64_t>(arrays.rows) * arrays.env_count, config);
+}
+
 PyOffPolicy make_dqn(nb::handle network_plan, nb::handle input_plan, const ActionSpace& space,
               const nb::dict& parameters, nb::handle target, const nb::dict& buffer, nb::handle normalizer,
-              const OffPolicyConfig& config, const AdamConfig& adam, const DqnConfig& dqn, int n_step, float gamma,
-              const std::string& kernel_name) {
+              const OffPolicyConfig& config, const AdamConfig& adam, const DqnConfig& dqn, nb::handle priorities,
+              int n_step, float gamma, const std::string& kernel_name) {
     PyOffPolicy owner;
     const Kernels& kernels = kernels_of(kernel_name);
     const Parameters own = read_parameters(owner, parameters);
@@ -108,9 +116,16 @@ PyOffPolicy make_dqn(nb::handle network_plan, nb::handle input_plan, const Actio
     ReplaySampler sampler = read_replay(owner, buffer, input_plan, normalizer, space, n_step, gamma);
     if (!network->has_action()) throw std::invalid_argument("DQN needs a network with actions: action_slot is None");
     check_sizes(sampler.reader().size, space.choices, *network, sampler.reader());
+    auto tree = read_priorities(owner, priorities, sampler.arrays(), dqn.priorities);
     owner.learner = std::make_unique<DqnLearner>(config, dqn, std::move(sampler), space, std::move(network), own, adam,
-                                                 owner.keep<float>(target, own.count, "target"));
+                                                 owner.keep<float>(target, own.count, "target"), std::move(tree));
     return owner;
+}
+
+PriorityTree& priorities_of(PyOffPolicy& owner) {
+    auto* learner = dynamic_cast<DqnLearner*>(owner.learner.get());
+    if (!learner || !learner->priorities()) throw std::invalid_argument("this learner has no priorities");
+    return *learner->priorities();
 }
 
 // ---- what all of them offer
@@ -170,13 +185,13 @@ nb::dict columns_of(const std::vector<EpisodeEnd>& ends) {
 
 std::tuple<int, nb::dict> run(PyOffPolicy& owner, NativeEnvs& envs, std::int64_t first_step, std::int64_t first_update,
                               Array<const bool> is_random, Array<const double> exploration,
-                              Array<const std::int32_t> updates_due, Array<const bool> is_target_due,
+                              Array<const std::int32_t> updates_due, Array<const std::int32_t> targets_due,
                               Array<const double> learning_rates, Array<const double> second_rates,
                               Reducer* reducer) {
     const std::size_t count = updates_due.size();
     check_size(is_random, count, "is_random");
     check_size(exploration, count, "exploration");
-    check_size(is_target_due, count, "is_target_due");
+    check_size(targets_due, count, "targets_due");
     check_size(learning_rates, count, "learning_rates");
     check_size(second_rates, count, "second_rates");
     const ReplayArrays& arrays = owner.learner->sampler().arrays();
@@ -187,7 +202,7 @@ std::tuple<int, nb::dict> run(PyOffPolicy& owner, NativeEnvs& envs, std::int64_t
             "the number, observations or actions of these environments do not match the replay buffer");
     }
     const StepSchedule steps = {static_cast<int>(count), first_step,           is_random.data(),
-                                exploration.data(),      updates_due.data(),   is_target_due.data(),
+                                exploration.data(),      updates_due.data(),   targets_due.data(),
                                 learning_rates.data(),   second_rates.data()};
     std::vector<EpisodeEnd> ended;
     int made = 0;
@@ -220,14 +235,15 @@ void bind_configs(nb::module_& module) {
         .def(
             "__init__",
             [](OffPolicyConfig* place, int batch_size, int threads, std::uint64_t exploration, std::uint64_t replay,
-               std::uint64_t noise, std::uint64_t target_noise) {
+               std::uint64_t epsilon, std::uint64_t noise, std::uint64_t target_noise) {
                 if (batch_size < 1 || threads < 1) {
                     throw std::invalid_argument("batch_size=" + to_string(batch_size) +
                                                 " and threads=" + to_string(threads) + " must be at least 1");
                 }
-                new (place) OffPolicyConfig{batch_size, threads, {exploration, replay, noise, target_noise}};
+                new (place) OffPolicyConfig{batch_size, threads, {exploration, epsilon, replay, noise, target_noise}};
             },
-            nb::kw_only(), "batch_size"_a, "threads"_a, "exploration_seed"_a, "replay_seed"_a, "noise_seed"_a = 0,
+            nb::kw_only(), "batch_size"_a, "threads"_a, "exploration_seed"_a, "replay_seed"_a, "epsilon_seed"_a = 0,
+            "noise_seed"_a = 0,
             "target_noise_seed"_a = 0);
     nb::class_<ActionSpace>(module, "ActionSpace")
         .def(
@@ -239,10 +255,10 @@ void bind_configs(nb::module_& module) {
     nb::class_<DqnConfig>(module, "DqnConfig")
         .def(
             "__init__",
-            [](DqnConfig* place, bool is_double, bool is_huber, float tau) {
-                new (place) DqnConfig{is_double, is_huber, tau};
+            [](DqnConfig* place, bool is_double, bool is_huber, float tau, double alpha, double epsilon) {
+                new (place) DqnConfig{is_double, is_huber, tau, {alpha, epsilon}};
             },
-            nb::kw_only(), "is_double"_a, "is_huber"_a, "tau"_a);
+            nb::kw_only(), "is_double"_a, "is_huber"_a, "tau"_a, "priority_alpha"_a, "priority_epsilon"_a);
 }
 
 }  // namespace
@@ -257,12 +273,15 @@ void bind_off_policy(nb::module_& module) {
         .def("learn", &learn, "count"_a, "first"_a, "learning_rate"_a, "second_rate"_a, "reducer"_a.none() = nb::none())
         .def("update_targets", [](PyOffPolicy& owner) { owner.learner->update_targets(); })
         .def("run", &run, nb::kw_only(), "envs"_a, "first_step"_a, "first_update"_a, "is_random"_a, "exploration"_a,
-             "updates_due"_a, "is_target_due"_a, "learning_rates"_a, "second_rates"_a, "reducer"_a.none() = nb::none())
+             "updates_due"_a, "targets_due"_a, "learning_rates"_a, "second_rates"_a, "reducer"_a.none() = nb::none())
+        .def_prop_rw(
+            "largest_priority", [](PyOffPolicy& owner) { return priorities_of(owner).largest; },
+            [](PyOffPolicy& owner, double largest) { priorities_of(owner).largest = largest; })
         .def("take_figures", &take_figures)
         .def_prop_ro("last_norm", [](const PyOffPolicy& owner) { return owner.learner->last_norm(); });
     module.def("make_dqn_learner", &make_dqn, nb::kw_only(), "network"_a, "network_input"_a, "action_space"_a,
-               "parameters"_a, "target"_a, "buffer"_a, "normalizer"_a.none(), "config"_a, "adam"_a, "dqn"_a, "n_step"_a,
-               "gamma"_a, "kernels"_a = "");
+               "parameters"_a, "target"_a, "buffer"_a, "normalizer"_a.none(), "config"_a, "adam"_a, "dqn"_a, "priorities"_a.none(),
+               "n_step"_a, "gamma"_a, "kernels"_a = "");
 }
 
 }  // namespace engine

@@ -5,6 +5,12 @@
 
 namespace engine {
 
+namespace {
+
+constexpr std::int64_t NOT_CHOSEN = -1;
+
+}  // namespace
+
 void ActionValues::read(const Pass& pass, int row, float* values) const {
     const float* outputs = pass.output(action_slot_) + row * pass.stride(action_slot_);
     std::copy_n(outputs, count_, values);
@@ -36,13 +42,15 @@ void ActionValues::write_grad(Pass& pass, int row, int action, float grad) const
 }
 
 DqnLearner::DqnLearner(const OffPolicyConfig& config, const DqnConfig& dqn, ReplaySampler sampler, ActionSpace space,
-                       std::unique_ptr<Network> network, Parameters parameters, const AdamConfig& adam, float* target)
+                       std::unique_ptr<Network> network, Parameters parameters, const AdamConfig& adam, float* target,
+                       std::unique_ptr<PriorityTree> priorities)
     : OffPolicyLearner(config, std::move(sampler), std::move(space), network->stride(0)),
       dqn_(dqn),
       network_(std::move(network)),
       values_(*network_),
       online_(*network_, 1, parameters, adam),
       target_(online_, target, parameters.count),
+      priorities_(std::move(priorities)),
       td_errors_(config.batch_size) {
     for (int worker = 0; worker < config.threads; ++worker) workspaces_.emplace_back(*network_);
     online_.reserve(slices());
@@ -55,13 +63,30 @@ void DqnLearner::pack() {
 
 void DqnLearner::update_targets() { target_.follow(online_.weights().values(), dqn_.tau); }
 
-void DqnLearner::act_rows(const float* inputs, int first, int last, const CounterRng& rng, double exploration) {
+void DqnLearner::act_rows(const float* inputs, int first, int last, std::int64_t number, double exploration) {
+    const CounterRng decisions(config_.seeds.epsilon, number), choices(config_.seeds.exploration, number);
+    const float epsilon = static_cast<float>(exploration);
+    int greedy = 0;
+    for (int env = first; env < last; ++env) {
+        const bool is_random = decisions.uniform(env) < epsilon;
+        *discrete_action(env) = is_random ? choices.below(env, values_.count()) : NOT_CHOSEN;
+        greedy += !is_random;
+    }
+    if (!greedy) return;
     Pass& pass = workspaces_[0].online;
     pass.forward(online_.weights(), inputs, last - first);
     for (int env = first; env < last; ++env) {
-        const bool is_random = rng.uniform(2 * env) < exploration;
-        *discrete_action(env) = is_random ? rng.below(2 * env + 1, values_.count()) : values_.greedy(pass, env - first);
+        if (*discrete_action(env) == NOT_CHOSEN) *discrete_action(env) = values_.greedy(pass, env - first);
     }
+}
+
+void DqnLearner::draw(const Update& update) {
+    if (!priorities_) return OffPolicyLearner::draw(update);
+    priorities_->draw(CounterRng(config_.seeds.replay, update.number), batch_size(), update.rates.second_rate, batch_);
+}
+
+void DqnLearner::row_added(int row) {
+    if (priorities_) priorities_->add_row(row, sampler_.position().position, sampler_.arrays().env_count);
 }
 
 float DqnLearner::next_value(const Workspace& workspace, int row, std::vector<float>& values) const {
@@ -99,11 +124,16 @@ double DqnLearner::update(const Update& update) {
             learn_rows(row, std::min(ROWS, last - row), workspaces_[worker], gradient, slice_figures_[slice]);
         }
     });
-    return online_.step(slices(), update.rates.learning_rate, pool_, update.reducer);
+    const double norm = online_.step(slices(), update.rates.learning_rate, pool_, update.reducer);
+    figures_[2] += norm;
+    if (priorities_ && std::isfinite(norm)) priorities_->update(batch_, td_errors_.data(), batch_size());
+    return norm;
 }
 
 std::vector<NamedFigure> DqnLearner::named_figures() const {
-    return {{"losses/td_loss", figures_[0], updates_}, {"losses/q_values", figures_[1], updates_}};
+    return {{"losses/td_loss", figures_[0], updates_},
+            {"losses/q_values", figures_[1], updates_},
+            {"losses/grad_norm", figures_[2], updates_}};
 }
 
 }  // namespace engine

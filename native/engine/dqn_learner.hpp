@@ -2,12 +2,14 @@
 #pragma once
 
 #include "off_policy_learner.hpp"
+#include "priority_tree.hpp"
 
 namespace engine {
 
 struct DqnConfig {
     bool is_double, is_huber;
     float tau;
+    PriorityConfig priorities;
 };
 
 // Action values from a network's outputs; a dueling network has a value beside the advantages.
@@ -30,7 +32,9 @@ class DqnLearner : public OffPolicyLearner {
    public:
     // `target`: [parameters.count]
     DqnLearner(const OffPolicyConfig& config, const DqnConfig& dqn, ReplaySampler sampler, ActionSpace space,
-               std::unique_ptr<Network> network, Parameters parameters, const AdamConfig& adam, float* target);
+               std::unique_ptr<Network> network, Parameters parameters, const AdamConfig& adam, float* target,
+               std::unique_ptr<PriorityTree> priorities);
+    PriorityTree* priorities() { return priorities_.get(); }  // or null
     void pack() override;
     void update_targets() override;
 
@@ -41,8 +45,10 @@ class DqnLearner : public OffPolicyLearner {
         std::vector<float> values;  // of a row's actions
     };
 
-    void act_rows(const float* inputs, int first, int last, const CounterRng& rng, double exploration) override;
+    void act_rows(const float* inputs, int first, int last, std::int64_t number, double exploration) override;
     double update(const Update& update) override;
+    void draw(const Update& update) override;
+    void row_added(int row) override;
     std::vector<NamedFigure> named_figures() const override;
     void learn_rows(int first, int rows, Workspace& workspace, float* gradient, Figures& figures);
     // The value of the best action in the next state of a row.
@@ -54,7 +60,8 @@ class DqnLearner : public OffPolicyLearner {
     TrainedNetwork online_;
     TargetNetwork target_;
     std::vector<Workspace> workspaces_;
-    std::vector<float> td_errors_;  // [batch_size]
+    const std::unique_ptr<PriorityTree> priorities_;  // or null
+    std::vector<float> td_errors_;                    // [batch_size]
 };
 
 }  // namespace engine

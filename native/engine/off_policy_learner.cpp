@@ -35,13 +35,12 @@ std::int64_t* OffPolicyLearner::discrete_action(int env) {
 }
 
 void OffPolicyLearner::act(std::int64_t number, bool is_random, double exploration) {
-    const CounterRng rng(config_.seeds.exploration, number);
-    if (is_random) return act_randomly(rng);
+    if (is_random) return act_randomly(CounterRng(config_.seeds.exploration, number));
     const int envs = sampler_.arrays().env_count;
     for (int first = 0; first < envs; first += ROWS) {
         const int last = std::min(envs, first + ROWS);
         sampler_.read_row(sampler_.position().position, first, last, act_inputs_.data(), input_stride_);
-        act_rows(act_inputs_.data(), first, last, rng, exploration);
+        act_rows(act_inputs_.data(), first, last, number, exploration);
     }
 }
 
@@ -91,7 +90,7 @@ int OffPolicyLearner::run(NativeEnvs& envs, const StepSchedule& steps, std::int6
             is_finite = make_update({first_update + made, rates, reducer});
             made += is_finite;
         }
-        if (steps.is_target_due[step] && is_finite) update_targets();
+        for (int due = steps.targets_due[step]; due > 0 && is_finite; --due) update_targets();
     }
     pool_.set_spin_time(0);
     return made;
@@ -126,12 +125,13 @@ void OffPolicyLearner::step_envs(NativeEnvs& envs, int step, std::vector<Episode
         if (!end.terminated) std::copy_n(final_observation, size, sampler_.keep_final(env));
     }
     sampler_.end_row();
+    row_added(row);
 }
 
 std::vector<NamedFigure> OffPolicyLearner::take_figures() {
     std::vector<NamedFigure> named = named_figures();
     figures_ = {};
-    updates_ = 0;
+    updates_ = actor_updates_ = 0;
     return named;
 }
 

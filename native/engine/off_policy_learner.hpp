@@ -15,7 +15,7 @@ namespace engine {
 
 // Streams of random numbers (algorithms/counter_rng.py); each learner draws from those that it needs.
 struct Seeds {
-    std::uint64_t exploration, replay, noise, target_noise;
+    std::uint64_t exploration, epsilon, replay, noise, target_noise;
 };
 
 struct OffPolicyConfig {
@@ -36,12 +36,12 @@ struct StepSchedule {
     const bool* is_random;      // [count] actions are drawn uniformly: before learning starts
     const double* exploration;          // [count] DQN: share of random actions
     const std::int32_t* updates_due;    // [count] updates after each step
-    const bool* is_target_due;  // [count] DQN: whether the target is updated after these
+    const std::int32_t* targets_due;  // [count] DQN: updates of the target after these
     const double *learning_rates, *second_rates;  // [count] of the updates after each step
 };
 
 // Sums over samples or updates; the algorithm names them.
-constexpr int MAX_FIGURES = 8;
+constexpr int MAX_FIGURES = 12;
 using Figures = std::array<double, MAX_FIGURES>;
 
 // A sum over updates.
@@ -76,6 +76,7 @@ class OffPolicyLearner {
     // updates that were made.
     int run(NativeEnvs& envs, const StepSchedule& steps, std::int64_t first_update, Reducer* reducer,
             std::vector<EpisodeEnd>& ended);
+    // By steps, where the algorithm counts them so.
     virtual void update_targets() {}
     // Sums over the updates since the last call.
     std::vector<NamedFigure> take_figures();
@@ -90,13 +91,15 @@ class OffPolicyLearner {
         Reducer* reducer;
     };
 
-    // The policy's actions for environments [first, last) of the current row, whose inputs are given.
-    virtual void act_rows(const float* inputs, int first, int last, const CounterRng& rng, double exploration) = 0;
+    // The actions of step `number` for environments [first, last) of the current row, whose inputs are given.
+    virtual void act_rows(const float* inputs, int first, int last, std::int64_t number, double exploration) = 0;
     // One gradient step on `batch_`, which is drawn; the norm of its gradient, or one that is not finite.
     virtual double update(const Update& update) = 0;
     // What `figures_` are.
     virtual std::vector<NamedFigure> named_figures() const = 0;
     virtual void draw(const Update& update);
+    // A row of the replay buffer is complete, which is not the current one any more.
+    virtual void row_added(int row) { static_cast<void>(row); }
 
     int batch_size() const { return config_.batch_size; }
     int slices() const { return (config_.batch_size + BATCH_SLICE - 1) / BATCH_SLICE; }
@@ -115,7 +118,7 @@ class OffPolicyLearner {
     palaestra::ThreadPool pool_;
     TransitionBatch batch_;
     Figures figures_{};
-    long updates_ = 0;  // since figures were taken
+    long updates_ = 0, actor_updates_ = 0;  // since figures were taken
     std::vector<Figures> slice_figures_;
 
    private:

@@ -72,18 +72,19 @@ class TrainedNetwork {
 
     const Network& network() const { return *network_; }
     int copies() const { return static_cast<int>(weights_.size()); }
+    std::size_t parameter_count() const { return parameters_.count; }
     const Weights& weights(int copy = 0) const { return weights_[copy]; }
     // After Python may have changed the parameters.
     void pack();
     void reserve(int slices);
-    // A zeroed gradient block.
+    // The gradient block of a slice; `begin_gradient` zeroes it.
+    float* gradient(int slice, int copy);
     float* begin_gradient(int slice, int copy);
     // Sums the slices and steps; the gradient's norm before clipping. If that is not finite, no step was taken.
     double step(int slices, double learning_rate, palaestra::ThreadPool& pool, Reducer* reducer);
 
    private:
     std::size_t size() const { return parameters_.count / weights_.size(); }  // of one copy
-    float* gradient(int slice, int copy);
     void for_each_copy(palaestra::ThreadPool& pool, const std::function<void(int)>& work) const;
 
     const Network* network_;

@@ -4,6 +4,7 @@
 
 #include "losses.hpp"
 #include "passes.hpp"
+#include "squashed.hpp"
 
 namespace engine {
 namespace {
@@ -62,6 +63,8 @@ constexpr Kernels make_kernel_table(const char* name) {
             &value_loss,
             &squared_sum,
             &adam,
+            &squash,
+            &squash_backward,
             &follow};
 }
 
