@@ -110,7 +110,7 @@ void ActorCriticLearner::learn_critics(int first, int rows, int slice, Workspace
 }
 
 double ActorCriticLearner::update_critics(const Update& update, double learning_rate, const CounterRng& noise) {
-    for_each_slice([&](int slice, int first, int last, int worker) {
+    add_figures(for_each_slice([&](int slice, int first, int last, int worker) {
         Workspace& workspace = workspaces_[worker];
         for (int copy = 0; copy < critics_.copies(); ++copy) critics_.begin_gradient(slice, copy);
         for (int row = first; row < last; row += ROWS) {
@@ -118,7 +118,7 @@ double ActorCriticLearner::update_critics(const Update& update, double learning_
             write_targets(row, rows, noise, workspace);
             learn_critics(row, rows, slice, workspace);
         }
-    });
+    }));
     return critics_.step(slices(), learning_rate, pool_, update.reducer);
 }
 

@@ -51,10 +51,11 @@ class ActorCriticLearner : public OffPolicyLearner {
     virtual void write_targets(int first, int rows, const CounterRng& noise, Workspace& workspace) = 0;
     // A step of the critics; the norm of their gradient. `noise`: of the next actions.
     double update_critics(const Update& update, double learning_rate, const CounterRng& noise);
-    // A step of the actor. `learn_rows(first, rows, workspace, gradient, figures)` adds to the gradient.
+    // A step of the actor; the norm of its gradient. `learn_rows(first, rows, workspace, gradient, figures)` adds to the
+    // gradient and to the figures, whose sum is `figures`.
     template <typename LearnRows>
-    double update_actor(const Update& update, const LearnRows& learn_rows);
-    bool is_actor_due(const Update& update) const { return update.number % policy_interval_ == 0; }
+    double update_actor(const Update& update, const LearnRows& learn_rows, Figures& figures);
+    bool is_actor_due(const Update& update) const { return (update.number + 1) % policy_interval_ == 0; }
     // The figures of the critics; the actor's follow.
     std::vector<NamedFigure> critic_figures() const;
 
@@ -94,14 +95,13 @@ void ActorCriticLearner::pass_critics(const Critics& critics, const float* input
 }
 
 template <typename LearnRows>
-double ActorCriticLearner::update_actor(const Update& update, const LearnRows& learn_rows) {
-    for_each_slice([&](int slice, int first, int last, int worker) {
+double ActorCriticLearner::update_actor(const Update& update, const LearnRows& learn_rows, Figures& figures) {
+    figures = for_each_slice([&](int slice, int first, int last, int worker) {
         float* gradient = actor_.begin_gradient(slice, 0);
         for (int row = first; row < last; row += ROWS) {
             learn_rows(row, std::min(ROWS, last - row), workspaces_[worker], gradient, slice_figures_[slice]);
         }
     });
-    actor_updates_ += 1;
     return actor_.step(slices(), update.rates.learning_rate, pool_, update.reducer);
 }
 

@@ -118,12 +118,12 @@ void DqnLearner::learn_rows(int first, int rows, Workspace& workspace, float* gr
 }
 
 double DqnLearner::update(const Update& update) {
-    for_each_slice([&](int slice, int first, int last, int worker) {
+    add_figures(for_each_slice([&](int slice, int first, int last, int worker) {
         float* gradient = online_.begin_gradient(slice, 0);
         for (int row = first; row < last; row += ROWS) {
             learn_rows(row, std::min(ROWS, last - row), workspaces_[worker], gradient, slice_figures_[slice]);
         }
-    });
+    }));
     const double norm = online_.step(slices(), update.rates.learning_rate, pool_, update.reducer);
     figures_[2] += norm;
     if (priorities_ && std::isfinite(norm)) priorities_->update(batch_, td_errors_.data(), batch_size());

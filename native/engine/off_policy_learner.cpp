@@ -128,6 +128,10 @@ void OffPolicyLearner::step_envs(NativeEnvs& envs, int step, std::vector<Episode
     row_added(row);
 }
 
+void OffPolicyLearner::add_figures(const Figures& sums) {
+    for (int k = 0; k < MAX_FIGURES; ++k) figures_[k] += sums[k];
+}
+
 std::vector<NamedFigure> OffPolicyLearner::take_figures() {
     std::vector<NamedFigure> named = named_figures();
     figures_ = {};

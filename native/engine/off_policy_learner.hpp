@@ -103,9 +103,11 @@ class OffPolicyLearner {
 
     int batch_size() const { return config_.batch_size; }
     int slices() const { return (config_.batch_size + BATCH_SLICE - 1) / BATCH_SLICE; }
-    // `work(slice, first, last, worker)` for all slices of the batch, on all threads. Figures are added in order.
+    // `work(slice, first, last, worker)` for all slices of the batch, on all threads; the sum of what they wrote to
+    // `slice_figures_`, in the order of slices.
     template <typename Work>
-    void for_each_slice(const Work& work);
+    Figures for_each_slice(const Work& work);
+    void add_figures(const Figures& sums);
     void act_randomly(const CounterRng& rng);
     // [parts] of an environment in the current row.
     float* continuous_action(int env);
@@ -131,7 +133,7 @@ class OffPolicyLearner {
 };
 
 template <typename Work>
-void OffPolicyLearner::for_each_slice(const Work& work) {
+Figures OffPolicyLearner::for_each_slice(const Work& work) {
     const int count = slices(), threads = std::min(count, pool_.size());
     slice_figures_.assign(count, Figures{});
     const auto slice_work = [&](int slice, int worker) {
@@ -147,9 +149,11 @@ void OffPolicyLearner::for_each_slice(const Work& work) {
             }
         });
     }
+    Figures sums{};
     for (const Figures& part : slice_figures_) {
-        for (int k = 0; k < MAX_FIGURES; ++k) figures_[k] += part[k];
+        for (int k = 0; k < MAX_FIGURES; ++k) sums[k] += part[k];
     }
+    return sums;
 }
 
 }  // namespace engine

@@ -15,33 +15,37 @@ SacLearner::SacLearner(const OffPolicyConfig& config, ReplaySampler sampler, Act
 
 double SacLearner::update(const Update& update) {
     alpha_ = temperature_.value();
-    double norm = update_critics(update, update.rates.second_rate, CounterRng(config_.seeds.target_noise, update.number));
+    const CounterRng target_noise(config_.seeds.target_noise, update.number);
+    double norm = update_critics(update, update.rates.second_rate, target_noise);
     if (!std::isfinite(norm)) return norm;
-    if (is_actor_due(update)) {
-        for (int k = 0; k < policy_interval_; ++k) {
-            const CounterRng noise(config_.seeds.noise, update.number + k);
-            const double before = figures_[LOG_PROB];
-            norm = update_actor(update, [&](int first, int rows, Workspace& workspace, float* gradient, Figures& figures) {
+    Figures sums{};
+    for (int k = 0; is_actor_due(update) && k < policy_interval_; ++k) {
+        const CounterRng noise(config_.seeds.noise, update.number + k);
+        norm = update_actor(
+            update,
+            [&](int first, int rows, Workspace& workspace, float* gradient, Figures& figures) {
                 learn_actor(first, rows, noise, workspace, gradient, figures);
-            });
-            if (!std::isfinite(norm)) return norm;
-            learn_temperature(update, (figures_[LOG_PROB] - before) / batch_size());
-        }
+            },
+            sums);
+        if (!std::isfinite(norm)) return norm;
+        sums[ALPHA] = alpha_;
+        learn_temperature(update, sums);
     }
-    figures_[ALPHA] += alpha_;
+    add_figures(sums);  // of several updates in a row the last one's, as with torch
+    actor_updates_ += is_actor_due(update);
     critic_targets_.follow(critic_values_, tau_);
     return norm;
 }
 
-void SacLearner::learn_temperature(const Update& update, double mean_log_prob) {
+// The gradient of log_alpha * (entropy - target).
+void SacLearner::learn_temperature(const Update& update, Figures& figures) {
     const Parameters& learned = temperature_.learned;
     if (!learned.count) return;
-    const double excess = mean_log_prob + temperature_.target_entropy;
-    figures_[ALPHA_LOSS] -= alpha_ * excess;
-    *learned.gradient = static_cast<float>(-alpha_ * excess);
+    const double excess = figures[ENTROPY] - temperature_.target_entropy;
+    figures[ALPHA_LOSS] = *learned.values * excess;
+    *learned.gradient = static_cast<float>(excess);
     if (update.reducer) update.reducer->average(learned.gradient, 1);
-    const AdamStep step =
-        adam_step(temperature_.adam, update.rates.second_rate, *learned.step_count += 1, std::fabs(*learned.gradient));
+    const AdamStep step = adam_step(temperature_.adam, update.rates.learning_rate, *learned.step_count += 1, 0);
     actor_network_->kernels().adam(step, 1, learned.values, learned.gradient, learned.exp_avg, learned.exp_avg_sq);
     alpha_ = temperature_.value();
 }
@@ -49,7 +53,8 @@ void SacLearner::learn_temperature(const Update& update, double mean_log_prob) {
 std::vector<NamedFigure> SacLearner::named_figures() const {
     std::vector<NamedFigure> named = critic_figures();
     named.push_back({"losses/actor_loss", figures_[ACTOR_LOSS], actor_updates_});
-    named.push_back({"losses/alpha", figures_[ALPHA], updates_});
+    named.push_back({"losses/alpha", figures_[ALPHA], actor_updates_});
+    named.push_back({"losses/entropy", figures_[ENTROPY], actor_updates_});
     if (temperature_.learned.count) named.push_back({"losses/alpha_loss", figures_[ALPHA_LOSS], actor_updates_});
     return named;
 }
@@ -129,7 +134,7 @@ void ContinuousSac::learn_actor(int first, int rows, const CounterRng& noise, Wo
     for (int row = 0; row < rows; ++row) {
         const double log_prob = actions.log_probs.data()[row];
         figures[ACTOR_LOSS] += (alpha_ * log_prob - workspace.values.data()[row]) * scale;
-        figures[LOG_PROB] += log_prob;
+        figures[ENTROPY] -= log_prob * scale;
     }
     backward_smallest(rows, workspace, actions.grads.data());
     const SquashedEntries entries = {rows * size,          actions.mean.data(), actions.log_std.data(),
@@ -233,7 +238,7 @@ void DiscreteSac::learn_actor(int first, int rows, const CounterRng& noise, Work
         }
         std::fill(grads + count, grads + stride, 0.0f);
         figures[ACTOR_LOSS] += static_cast<double>(loss) * scale;
-        figures[LOG_PROB] += log_prob;
+        figures[ENTROPY] -= static_cast<double>(log_prob) * scale;
     }
     workspace.actor.backward(actor_.weights(), gradient);
 }

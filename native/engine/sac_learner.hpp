@@ -21,10 +21,10 @@ class SacLearner : public ActorCriticLearner {
                const Temperature& temperature);
 
    protected:
-    void learn_temperature(const Update& update, double mean_log_prob);
+    void learn_temperature(const Update& update, Figures& figures);
     double update(const Update& update) override;
     std::vector<NamedFigure> named_figures() const override;
-    // Adds to the actor's gradient, and to the figures: its loss, and the sum of log-probabilities.
+    // Adds to the actor's gradient, and to the figures: its loss and entropy.
     virtual void learn_actor(int first, int rows, const CounterRng& noise, Workspace& workspace, float* gradient,
                              Figures& figures) = 0;
 
@@ -32,7 +32,7 @@ class SacLearner : public ActorCriticLearner {
     float alpha_ = 1;  // of the current update
 
     // In `Figures`, after those of the critics.
-    static constexpr int ACTOR_LOSS = CRITIC_FIGURES, LOG_PROB = ACTOR_LOSS + 1, ALPHA = LOG_PROB + 1,
+    static constexpr int ACTOR_LOSS = CRITIC_FIGURES, ENTROPY = ACTOR_LOSS + 1, ALPHA = ENTROPY + 1,
                          ALPHA_LOSS = ALPHA + 1;
 };
 

@@ -85,10 +85,16 @@ double Td3Learner::update(const Update& update) {
     const CounterRng noise(config_.seeds.target_noise, update.number);
     double norm = update_critics(update, update.rates.learning_rate, noise);
     if (!std::isfinite(norm) || !is_actor_due(update)) return norm;
-    norm = update_actor(update, [&](int first, int rows, Workspace& workspace, float* gradient, Figures& figures) {
-        learn_actor(first, rows, workspace, gradient, figures);
-    });
+    Figures sums;
+    norm = update_actor(
+        update,
+        [&](int first, int rows, Workspace& workspace, float* gradient, Figures& figures) {
+            learn_actor(first, rows, workspace, gradient, figures);
+        },
+        sums);
     if (!std::isfinite(norm)) return norm;
+    add_figures(sums);
+    actor_updates_ += 1;
     critic_targets_.follow(critic_values_, tau_);
     actor_target_.follow(actor_values_, tau_);
     return norm;
