@@ -22,6 +22,7 @@ class ActorCriticLearner : public OffPolicyLearner {
    public:
     ActorCriticLearner(const OffPolicyConfig& config, ReplaySampler sampler, ActionSpace space, ActorCriticParts parts);
     void pack() override;
+    const Kernels& kernels() const override { return actor_network_->kernels(); }
 
    protected:
     // Of one thread, for at most ROWS samples.

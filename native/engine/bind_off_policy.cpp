@@ -278,6 +278,8 @@ void bind_off_policy(nb::module_& module) {
             "largest_priority", [](PyOffPolicy& owner) { return priorities_of(owner).largest; },
             [](PyOffPolicy& owner, double largest) { priorities_of(owner).largest = largest; })
         .def("take_figures", &take_figures)
+        .def_prop_ro("kernels", [](const PyOffPolicy& owner) { return std::string(owner.learner->kernels().name); })
+        .def_prop_ro("learning_seconds", [](const PyOffPolicy& owner) { return owner.learner->learning_seconds(); })
         .def_prop_ro("last_norm", [](const PyOffPolicy& owner) { return owner.learner->last_norm(); });
     module.def("make_dqn_learner", &make_dqn, nb::kw_only(), "network"_a, "network_input"_a, "action_space"_a,
                "parameters"_a, "target"_a, "buffer"_a, "normalizer"_a.none(), "config"_a, "adam"_a, "dqn"_a, "priorities"_a.none(),

@@ -37,6 +37,7 @@ class DqnLearner : public OffPolicyLearner {
     PriorityTree* priorities() { return priorities_.get(); }  // or null
     void pack() override;
     void update_targets() override;
+    const Kernels& kernels() const override { return network_->kernels(); }
 
    private:
     struct Workspace {

@@ -1,7 +1,7 @@
 #include "off_policy_learner.hpp"
 
 #include <algorithm>
-#include <stdexcept>
+#include <chrono>
 
 namespace engine {
 
@@ -61,11 +61,13 @@ void OffPolicyLearner::draw(const Update& update) {
 }
 
 bool OffPolicyLearner::make_update(const Update& now) {
+    const auto began = std::chrono::steady_clock::now();
     draw(now);
     sampler_.prefetch(batch_, config_.batch_size);
     sampler_.gather(0, config_.batch_size, batch_);
     last_norm_ = update(now);
     updates_ += 1;
+    learning_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return std::isfinite(last_norm_);
 }
 
@@ -136,6 +138,7 @@ std::vector<NamedFigure> OffPolicyLearner::take_figures() {
     std::vector<NamedFigure> named = named_figures();
     figures_ = {};
     updates_ = actor_updates_ = 0;
+    learning_seconds_ = 0;
     return named;
 }
 

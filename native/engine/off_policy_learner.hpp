@@ -82,6 +82,9 @@ class OffPolicyLearner {
     std::vector<NamedFigure> take_figures();
     // Of the last update; not finite, if that stopped `learn`.
     double last_norm() const { return last_norm_; }
+    // That updates took since figures were taken.
+    double learning_seconds() const { return learning_seconds_; }
+    virtual const Kernels& kernels() const = 0;
     palaestra::ThreadPool& pool() { return pool_; }
 
    protected:
@@ -129,7 +132,7 @@ class OffPolicyLearner {
 
     FloatArray act_inputs_;       // [B, input_stride]
     std::vector<float> scaled_;   // [parts] an action in the environment's units
-    double last_norm_ = 0;
+    double last_norm_ = 0, learning_seconds_ = 0;
 };
 
 template <typename Work>

@@ -7,7 +7,6 @@ the engine for actions and for the updates that are due.
 
 from __future__ import annotations
 
-import math
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +53,7 @@ class NativeOffPolicy(OffPolicy):
         """`learner`: an `OffPolicyLearner` on the arrays of this algorithm."""
         self.learner = learner
         self._compiled = compiled
+        self._finals = self.buffer.finals[""]
         self._inside: ClassicControlEnvs | None = None
         self.description = f"native, {learner.kernels}; environments stepped {self._choose_stepping()}"
 
@@ -91,7 +91,6 @@ class NativeOffPolicy(OffPolicy):
             self._inside.export_state()
 
     def reset_envs(self, seeds: Sequence[int]) -> None:
-        self.export_env_state()
         super().reset_envs(seeds)
         self._env_state_changed()
 
@@ -141,12 +140,12 @@ class NativeOffPolicy(OffPolicy):
         self.buffer.reserve_finals(self.envs.count * (row_count // envs.time_limit + 1))
         self._load_position(inside=True)
         made, columns = self._run(envs, progress, schedule)
+        learning = float(self.learner.learning_seconds)
         episodes = EpisodeColumns(**columns)
         self._finish(made, schedule, row_count)
         newest = (self.buffer.position - 1) % self.buffer.rows
         envs.publish(self.envs, row_count, len(episodes), self.buffer.rewards[newest])
         self.take_in(row_count)
-        learning = float(self.learner.learning_seconds)
         now = progress.after(row_count * self.envs.count * self.group.world_size)
         return Iteration(
             self.settings.steps_per_iteration,
@@ -234,7 +233,10 @@ class NativeOffPolicy(OffPolicy):
         """Where the buffer stands; the engine adds rows by itself only inside."""
         buffer = self.buffer
         free_slots = buffer.free_slots if inside else []
-        self.learner.set_position((buffer.position, buffer.size, buffer.total_rows, free_slots), buffer.finals[""])
+        finals = buffer.finals[""]
+        moved = None if finals is self._finals else finals  # the buffer replaces the array when it needs a larger one
+        self._finals = finals
+        self.learner.set_position((buffer.position, buffer.size, buffer.total_rows, free_slots), moved)
 
     def take_in(self, row_count: int) -> None:
         if self.config.policy.normalize_observations:
@@ -258,7 +260,3 @@ def compiled_or_refuse(compiled: ModuleType | None) -> ModuleType:
     if compiled is None:
         raise Unsupported("it was not compiled where palaestra was installed")
     return compiled
-
-
-def is_finite(number: float) -> bool:
-    return math.isfinite(number)
