@@ -143,6 +143,7 @@ class NativeDqn(NativeOffPolicy, Dqn):
         return self.act(now, self.epsilon(now))
 
     def greedy_actions(self, observations: Arrays) -> NDArray[np.int64]:
+        del observations
         raise AssertionError("the engine chooses greedy and random actions at once")
 
     def update_target(self, tau: float) -> None:

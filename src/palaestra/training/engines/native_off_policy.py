@@ -205,7 +205,9 @@ class NativeOffPolicy(OffPolicy):
         try:
             self.learner.act(self.row_index(now), is_random=False, exploration=exploration)
         except IndexError as error:  # the engine checks observations when it reads them
-            raise RunFailed(f"An environment of '{self.config.env}' left its own observation space: {error}.") from error
+            raise RunFailed(
+                f"An environment of '{self.config.env}' left its own observation space: {error}."
+            ) from error
         actions: NDArray[Any] = self.buffer.actions[self.buffer.position]
         return actions
 

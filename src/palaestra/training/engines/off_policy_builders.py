@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from palaestra.envs.vector.in_process import VectorEnvs
     from palaestra.policies import device as devices
     from palaestra.policies.warm_start import WarmStart
+    from palaestra.training.engines.native_envs import ClassicControlEnvs
     from palaestra.training.engines.numpy_network import NumpyNetwork
 
-    Builder = Callable[[TrainConfig, VectorEnvs, Sequence[int], Group, WarmStart | None], Algorithm]
+    Builder = Callable[[TrainConfig, VectorEnvs, Group, WarmStart | None], Algorithm]
 else:
     devices = lazy_import("palaestra.policies.device")
     torch = lazy_import("torch")
@@ -55,14 +56,12 @@ def build_off_policy(
         raise UsageError(
             f"algorithm={config.algorithm} is not implemented here.", f"There are: {', '.join(['ppo', *BUILDERS])}."
         )
-    algorithm = build(config, envs, env_seeds, group, warm_start)
+    algorithm = build(config, envs, group, warm_start)
     algorithm.reset_envs(env_seeds)
     return algorithm
 
 
-def build_dqn(
-    config: TrainConfig, envs: VectorEnvs, env_seeds: Sequence[int], group: Group, warm_start: WarmStart | None
-) -> Algorithm:
+def build_dqn(config: TrainConfig, envs: VectorEnvs, group: Group, warm_start: WarmStart | None) -> Algorithm:
     device = _device(config, group)
     network = _numpy_policy(config, envs, device, warm_start)
     if network is not None:
@@ -86,37 +85,30 @@ def build_dqn(
     return choose_engine(config, group, with_torch, with_native)
 
 
-def build_pqn(
-    config: TrainConfig, envs: VectorEnvs, env_seeds: Sequence[int], group: Group, warm_start: WarmStart | None
-) -> Algorithm:
+def build_pqn(config: TrainConfig, envs: VectorEnvs, group: Group, warm_start: WarmStart | None) -> Algorithm:
     device = _torch_device(config, group)
     tensors = torch_pqn.build_tensors(config, envs.interface, device, group, warm_start=warm_start)
     buffer = RolloutBuffer(envs.interface.observation_space, config.pqn.horizon, envs.count, device)
     return torch_pqn.TorchPqn(config, envs, buffer, group, tensors, TORCH_ENGINE, _exact_envs(envs))
 
 
-def build_sac(
-    config: TrainConfig, envs: VectorEnvs, env_seeds: Sequence[int], group: Group, warm_start: WarmStart | None
-) -> Algorithm:
+def build_sac(config: TrainConfig, envs: VectorEnvs, group: Group, warm_start: WarmStart | None) -> Algorithm:
     device = _torch_device(config, group)
     tensors = torch_sac.build_tensors(config, envs.interface, device, group, warm_start=warm_start)
     buffer = ReplayBuffer(envs.interface, config.sac.buffer_size, envs.count)
     return torch_sac.TorchSac(config, envs, buffer, group, tensors, TORCH_ENGINE, _exact_envs(envs))
 
 
-def build_td3(
-    config: TrainConfig, envs: VectorEnvs, env_seeds: Sequence[int], group: Group, warm_start: WarmStart | None
-) -> Algorithm:
+def build_td3(config: TrainConfig, envs: VectorEnvs, group: Group, warm_start: WarmStart | None) -> Algorithm:
     device = _torch_device(config, group)
     tensors = torch_td3.build_tensors(config, envs.interface, device, group, warm_start=warm_start)
     buffer = ReplayBuffer(envs.interface, config.td3.buffer_size, envs.count)
     return torch_td3.TorchTd3(config, envs, buffer, group, tensors, TORCH_ENGINE, _exact_envs(envs))
 
 
-Device = "Callable[[], torch.device]"  # asked only where torch is needed
-
-
 def _device(config: TrainConfig, group: Group) -> Callable[[], torch.device]:
+    """Asked only where torch is needed."""
+
     @cache
     def device() -> torch.device:
         if is_surely_cpu(config.device):
@@ -150,7 +142,7 @@ def _build_early(network: NumpyNetwork | None, tensors: Callable[[], object]) ->
         tensors()
 
 
-def _exact_envs(envs: VectorEnvs):
+def _exact_envs(envs: VectorEnvs) -> ClassicControlEnvs | None:
     return exact_native_envs(envs, native_engine.native_learner)
 
 

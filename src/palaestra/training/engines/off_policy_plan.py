@@ -70,7 +70,10 @@ def compiled_space(compiled: ModuleType, space: SpaceSpec) -> Any:
             return compiled.ActionSpace(choices=space.count)
         case BoxSpec():
             low, high = np.array(space.low, np.float32), np.array(space.high, np.float32)
-            half_width, middle = np.broadcast_to((high - low) / 2, space.size), np.broadcast_to((high + low) / 2, space.size)
+            half_width, middle = (
+                np.broadcast_to((high - low) / 2, space.size),
+                np.broadcast_to((high + low) / 2, space.size),
+            )
             return compiled.ActionSpace(half_width=half_width.tolist(), middle=middle.tolist())
         case _:
             raise AssertionError("`policies.roles` refuses other action spaces")
