@@ -1,7 +1,7 @@
 """An index: every defect that trainers of this kind have shipped, and the test here that fails when it is planted.
 
-The list of traps is the one of the design (39 of them). A name that no longer exists fails, so that a test cannot be
-renamed or removed without somebody looking at the trap that it was for.
+The list of traps is the one of the design; from 40 on those of off-policy learning, in the order of its page. A name
+that no longer exists fails, so that a test cannot be renamed or removed without a look at the trap that it was for.
 """
 
 import ast
@@ -52,6 +52,16 @@ TRAPS = {
     37: "averaged weights are saved in the wrong mode",
     38: "Muon with an integer weight decay, or on embeddings",
     39: "documents claim what files do not show",
+    40: "a time limit ends the value of a stored transition, or the next episode follows it",
+    41: "n-step returns cross the end of an episode, or are discounted as longer ones",
+    42: "transitions whose successor is overwritten are sampled",
+    48: "intervals of off-policy updates are counted per process, or missed",
+    50: "double Q-learning chooses with the target network",
+    51: "statistics of observations are frozen into the buffer, or updated by replayed ones",
+    52: "random actions ignore the bounds of the action space",
+    53: "prioritised replay without its corrections",
+    55: "resuming forgets a part of off-policy learning",
+    56: "PQN normalises after the activation, or bootstraps wrongly where an episode is cut",
 }
 
 CAUGHT_BY = {
@@ -195,6 +205,40 @@ CAUGHT_BY = {
         "test_docs.py",
         "runner/test_train.py::test_a_run_leaves_status_journal_checkpoints_and_metrics",
     ],
+    40: [
+        "algorithms/buffers/test_replay_buffer.py::test_a_truncated_step_is_followed_by_its_own_last_observation",
+    ],
+    41: ["algorithms/buffers/test_replay_buffer.py::test_windows_are_those_of_their_definition"],
+    42: [
+        "algorithms/buffers/test_replay_buffer.py::test_every_step_that_is_complete_is_drawn_and_no_other",
+        "algorithms/buffers/test_replay_buffer.py::test_windows_are_those_of_their_definition",
+    ],
+    48: [
+        "algorithms/test_off_policy.py::test_updates_follow_steps_over_all_environments",
+        "algorithms/test_off_policy.py::test_steps_of_all_ranks_count",
+        "algorithms/test_off_policy.py::test_no_multiple_of_an_interval_is_missed_by_jumps",
+    ],
+    50: [
+        "algorithms/dqn/test_loss.py::test_double_q_learning_chooses_with_the_network_and_values_with_the_target",
+        "algorithms/dqn/test_torch_dqn.py::test_ten_updates_equal_plain_torch_written_out",
+    ],
+    51: [
+        "algorithms/dqn/test_torch_dqn.py::test_statistics_come_from_fresh_steps_alone_and_apply_when_sampled",
+    ],
+    52: [
+        "algorithms/test_off_policy.py::test_random_actions_of_a_box_fill_it_and_stay_inside",
+        "algorithms/test_off_policy.py::test_random_choices_are_counted_from_zero",
+    ],
+    53: [
+        "algorithms/buffers/test_sum_tree.py",
+        "algorithms/dqn/test_torch_dqn.py::test_ten_updates_equal_plain_torch_written_out",
+    ],
+    55: ["algorithms/dqn/test_torch_dqn.py::test_a_restored_state_goes_on_bit_for_bit"],
+    56: [
+        "algorithms/pqn/test_torch_pqn.py::test_layers_are_normalised_before_their_activation",
+        "algorithms/pqn/test_torch_pqn.py::test_an_iteration_equals_plain_torch_written_out",
+        "algorithms/pqn/test_returns.py::test_a_truncated_episode_bootstraps_and_takes_nothing_from_the_next_one",
+    ],
 }
 
 
@@ -205,7 +249,8 @@ def names_in(path: Path) -> frozenset[str]:
 
 
 def test_every_trap_has_a_test():
-    assert TRAPS.keys() == CAUGHT_BY.keys() == {*range(1, 40)}
+    assert TRAPS.keys() == CAUGHT_BY.keys()
+    assert {*range(1, 40)} <= TRAPS.keys()
 
 
 @pytest.mark.parametrize("number", CAUGHT_BY, ids=lambda number: f"{number}: {TRAPS[number]}")

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from traps import files, learning, sights, together, words
+from traps import files, learning, q_learning, sights, together, words
 
 PLANTS = sorted(
-    (*learning.PLANTS, *together.PLANTS, *files.PLANTS, *words.PLANTS, *sights.PLANTS), key=lambda each: each.trap
+    (
+        *learning.PLANTS,
+        *together.PLANTS,
+        *files.PLANTS,
+        *words.PLANTS,
+        *sights.PLANTS,
+        *q_learning.PLANTS,
+    ),
+    key=lambda each: each.trap,
 )

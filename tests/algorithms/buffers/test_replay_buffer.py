@@ -78,7 +78,7 @@ def test_windows_are_those_of_their_definition(n_step, capacity, env_count, step
                 assert batch.next_observations[env, 0] == np.float32(expected["next"])
 
 
-def test_a_terminal_step_has_no_future_and_a_truncated_one_its_own_last_observation():
+def test_a_truncated_step_is_followed_by_its_own_last_observation():
     recorded = Recorded(1000, 1, 300)
     fates = [step["fate"] for step in recorded.steps[0]]
     batch = recorded.buffer.gather(np.arange(300), 1, GAMMA)

@@ -217,7 +217,7 @@ def test_a_buffer_that_was_lost_starts_empty_and_learning_goes_on():
     assert report.update.metrics()["losses/td_loss"] > 0
 
 
-def test_statistics_of_observations_come_from_fresh_steps_alone_and_apply_when_sampled():
+def test_statistics_come_from_fresh_steps_alone_and_apply_when_sampled():
     policy = {"graph": "mlp", "normalize_observations": True}
     state = new_training_state(config_of(policy=policy))
     run_on(state, 3)
@@ -230,6 +230,9 @@ def test_statistics_of_observations_come_from_fresh_steps_alone_and_apply_when_s
     prepared = state.algorithm.tensors_of(batch).observations[0]
     expected = (batch.observations - moments.mean.numpy()) / np.sqrt(moments.variance.numpy() + 1e-8)
     np.testing.assert_allclose(prepared.numpy(), expected, rtol=1e-4, atol=1e-5)
+    following = state.algorithm.tensors_of(batch).next_observations[0]
+    expected = (batch.next_observations - moments.mean.numpy()) / np.sqrt(moments.variance.numpy() + 1e-8)
+    np.testing.assert_allclose(following.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_images_and_dictionaries_can_be_learned_from():

@@ -14,7 +14,17 @@ from palaestra.algorithms.counter_rng import CounterRng
 from palaestra.algorithms.sac.torch_sac import draw_choices
 from palaestra.core.seeds import draw_seed
 from palaestra.policies.distributions import Categorical
-from tests.algorithms.actors import assert_equal_weights, copied, draw_batch
+from palaestra.training.state import new_training_state
+from tests.algorithms.actors import (
+    assert_equal_weights,
+    config_of,
+    copied,
+    draw_batch,
+    go_on,
+    numbers_of,
+    resumed,
+    trained,
+)
 
 BEGINNING = Progress(0, 0, 1000)
 RATES = {"learning_rate": 3e-3, "critic_learning_rate": 5e-3}
@@ -174,3 +184,74 @@ def test_the_last_choice_is_the_limit_where_probabilities_add_up_to_less_than_on
     policy = Categorical(torch.full((1, 1, 3), -5.0))
     policy.log_probs = torch.tensor([[[0.3, 0.3, 0.39999]]]).log()
     assert draw_choices(policy, np.array([0.999999], np.float32)).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [("Pendulum-v1", {"policy_interval": 2}), ("CartPole-v1", {"n_step": 3}), ("Pendulum-v1", {"temperature": 0.2})],
+)
+def test_a_restored_state_goes_on_bit_for_bit(env, settings):
+    config = config_of("sac", env, settings={"env_count": 2, **settings}, policy={"normalize_observations": True})
+    state = trained(config, 4)
+    other = resumed(state, new_training_state(config.model_copy(update={"total_steps": 1000})))
+    expected, report = go_on(state, 4), go_on(other, 4)
+    assert report.update == expected.update
+    assert report.episodes == expected.episodes
+    assert numbers_of(other) == numbers_of(state)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["optimizer", "critics", "critic_target", "critic_optimizer", "temperature", "update_count", "replay_buffer"],
+)
+def test_leaving_out_any_one_part_is_seen(part):
+    config = config_of("sac")
+    state = trained(config, 4)
+    if part == "replay_buffer":
+        other = resumed(state, new_training_state(config))
+        other.algorithm.clear_buffer()
+    else:
+        other = resumed(state, new_training_state(config), fresh=(part,))
+    go_on(state, 4)
+    go_on(other, 4)
+    assert numbers_of(other) != numbers_of(state)
+
+
+def train_and_resume(group):
+    """Weights of this rank after 6 iterations, and after 3, a resume and 3 more; what it saw."""
+    config = config_of("sac", settings={"env_count": 2})
+    state = trained(config, 3, group)
+    other = resumed(state, new_training_state(config, group))
+    go_on(state, 3)
+    go_on(other, 3)
+    return [numbers_of(state), numbers_of(other), state.algorithm.buffer.rewards.ravel().tolist()]
+
+
+@pytest.mark.slow
+def test_two_ranks_learn_one_policy_from_steps_of_their_own_and_resume_exactly(together):
+    (first, first_resumed, first_seen), (second, second_resumed, second_seen) = together(train_and_resume)
+    assert first == second == first_resumed == second_resumed
+    assert first_seen != second_seen
+
+
+@pytest.mark.parametrize(("env", "graph"), [("actors/Parts-v0", "mlp"), ("actors/Image-v0", "cnn")])
+def test_images_and_named_parts_are_learned_from(env, graph):
+    policy = {"graph": graph, "settings": {"size": 8} if graph == "cnn" else {"hidden": [5]}}
+    config = config_of("sac", env, settings={"env_count": 2}, policy=policy)
+    before = numbers_of(new_training_state(config))
+    state = trained(config, 3)
+    assert np.isfinite(numbers_of(state)).all()
+    assert numbers_of(state) != before
+
+
+def test_networks_read_normalised_observations_and_the_buffer_holds_raw_ones():
+    config = config_of("sac", "actors/Parts-v0", policy={"normalize_observations": True})
+    state = trained(config, 3)
+    algorithm, buffer = state.algorithm, state.algorithm.buffer
+    assert np.abs(buffer.blocks["goal"]).max() > 10
+    indices = np.arange(40)
+    batch = algorithm.tensors_of(buffer.gather(indices, 1, 0.99))
+    raw = torch.from_numpy(buffer.blocks["goal"][:40, 0])
+    normalizer = algorithm.agent.observation_normalizer.parts["part_goal"]
+    torch.testing.assert_close(batch.observations["goal"][0], normalizer(raw))
+    assert batch.observations["goal"].abs().max() < 4

@@ -13,7 +13,17 @@ from palaestra.algorithms.base import Progress
 from palaestra.algorithms.counter_rng import CounterRng
 from palaestra.core.errors import UsageError
 from palaestra.core.seeds import draw_seed
-from tests.algorithms.actors import assert_equal_weights, copied, draw_batch
+from palaestra.training.state import new_training_state
+from tests.algorithms.actors import (
+    assert_equal_weights,
+    config_of,
+    copied,
+    draw_batch,
+    go_on,
+    numbers_of,
+    resumed,
+    trained,
+)
 
 BEGINNING = Progress(0, 0, 1000)
 DDPG = {"twin_critics": False, "policy_interval": 1, "target_noise": 0.0}
@@ -123,3 +133,72 @@ def test_discrete_actions_are_refused_with_what_fits(make):
     with pytest.raises(UsageError, match="algorithm=td3 cannot act") as caught:
         make("td3", "CartPole-v1")
     assert "ppo, pqn, dqn, sac" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("env", "settings"), [("Pendulum-v1", {}), ("Pendulum-v1", DDPG), ("Pendulum-v1", {"n_step": 3})]
+)
+def test_a_restored_state_goes_on_bit_for_bit(env, settings):
+    config = config_of("td3", env, settings={"env_count": 2, **settings}, policy={"normalize_observations": True})
+    state = trained(config, 4)
+    other = resumed(state, new_training_state(config.model_copy(update={"total_steps": 1000})))
+    expected, report = go_on(state, 4), go_on(other, 4)
+    assert report.update == expected.update
+    assert report.episodes == expected.episodes
+    assert numbers_of(other) == numbers_of(state)
+
+
+@pytest.mark.parametrize(
+    "part", ["optimizer", "target", "critics", "critic_target", "critic_optimizer", "update_count", "replay_buffer"]
+)
+def test_leaving_out_any_one_part_is_seen(part):
+    config = config_of("td3")
+    state = trained(config, 4)
+    if part == "replay_buffer":
+        other = resumed(state, new_training_state(config))
+        other.algorithm.clear_buffer()
+    else:
+        other = resumed(state, new_training_state(config), fresh=(part,))
+    go_on(state, 4)
+    go_on(other, 4)
+    assert numbers_of(other) != numbers_of(state)
+
+
+def train_and_resume(group):
+    """Weights of this rank after 6 iterations, and after 3, a resume and 3 more; what it saw."""
+    config = config_of("td3", settings={"env_count": 2})
+    state = trained(config, 3, group)
+    other = resumed(state, new_training_state(config, group))
+    go_on(state, 3)
+    go_on(other, 3)
+    return [numbers_of(state), numbers_of(other), state.algorithm.buffer.rewards.ravel().tolist()]
+
+
+@pytest.mark.slow
+def test_two_ranks_learn_one_policy_from_steps_of_their_own_and_resume_exactly(together):
+    (first, first_resumed, first_seen), (second, second_resumed, second_seen) = together(train_and_resume)
+    assert first == second == first_resumed == second_resumed
+    assert first_seen != second_seen
+
+
+@pytest.mark.parametrize(("env", "graph"), [("actors/Parts-v0", "mlp"), ("actors/Image-v0", "cnn")])
+def test_images_and_named_parts_are_learned_from(env, graph):
+    policy = {"graph": graph, "settings": {"size": 8} if graph == "cnn" else {"hidden": [5]}}
+    config = config_of("td3", env, settings={"env_count": 2}, policy=policy)
+    before = numbers_of(new_training_state(config))
+    state = trained(config, 3)
+    assert np.isfinite(numbers_of(state)).all()
+    assert numbers_of(state) != before
+
+
+def test_networks_read_normalised_observations_and_the_buffer_holds_raw_ones():
+    config = config_of("td3", "actors/Parts-v0", policy={"normalize_observations": True})
+    state = trained(config, 3)
+    algorithm, buffer = state.algorithm, state.algorithm.buffer
+    assert np.abs(buffer.blocks["goal"]).max() > 10
+    indices = np.arange(40)
+    batch = algorithm.tensors_of(buffer.gather(indices, 1, 0.99))
+    raw = torch.from_numpy(buffer.blocks["goal"][:40, 0])
+    normalizer = algorithm.agent.observation_normalizer.parts["part_goal"]
+    torch.testing.assert_close(batch.observations["goal"][0], normalizer(raw))
+    assert batch.observations["goal"].abs().max() < 4
