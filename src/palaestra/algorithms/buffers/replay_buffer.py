@@ -59,7 +59,7 @@ class ReplayBuffer:
         self.stacks: dict[str, FrameStorage] = {}  # and those that are stored frame by frame
         for name, part in parts_of(self.space):
             self._store_part(name, part, in_frames=stack_axis(part) is not None)
-        self.actions = np.zeros((*shape, *_action_shape(interface.action_space)), _action_dtype(interface.action_space))
+        self.actions = np.zeros((*shape, *action_shape(interface.action_space)), action_dtype(interface.action_space))
         self.rewards = np.zeros(shape, np.float32)
         self.ends = np.zeros(shape, np.uint8)
         self.position = 0  # the row of the observations to act on next
@@ -332,11 +332,11 @@ def _stack_of(part: SpaceSpec) -> int:
     return 1 if axis is None else shape_of(part)[axis]
 
 
-def _action_shape(space: SpaceSpec) -> tuple[int, ...]:
+def action_shape(space: SpaceSpec) -> tuple[int, ...]:
     if isinstance(space, BoxSpec):
         return (space.size,)
     return () if isinstance(space, DiscreteSpec) else (len(space.counts),)  # type: ignore[union-attr]
 
 
-def _action_dtype(space: SpaceSpec) -> type[np.generic]:
+def action_dtype(space: SpaceSpec) -> type[np.generic]:
     return np.float32 if isinstance(space, BoxSpec) else np.int64
