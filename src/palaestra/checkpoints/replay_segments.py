@@ -23,6 +23,7 @@ from palaestra.checkpoints.files import (
     temporary_name,
 )
 from palaestra.core.errors import DamagedFile
+from palaestra.runs.directory import REPLAY_SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.files import FileSystem
     from palaestra.core.checkpoint import Checkpoint
 
-FOLDER = "replay"
+FOLDER = REPLAY_SEGMENTS
 SEGMENTS = 16  # of a full buffer, for one rank; fewer for each of many, so that a sidecar can name all
 MOST_NAMED = 256
 LEAST_SEGMENT_BYTES = 1 << 20  # of a full one, if the buffer is larger
