@@ -82,7 +82,7 @@ def rows_of(state):
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_ten_updates_equal_plain_torch_written_out(options):
-    state = new_training_state(config_of(learning_starts=600, **options))
+    state = new_training_state(config_of(learning_starts=599, **options))
     run_on(state, 2)  # 120 steps, nothing learned yet
     algorithm, settings = state.algorithm, state.config.dqn
     network = deepcopy(algorithm.agent.network)
@@ -169,7 +169,7 @@ def test_reports_carry_the_names_of_cleanrls_tags():
 
 
 def test_actions_are_random_with_probability_epsilon_and_else_the_largest_value():
-    state = new_training_state(config_of(exploration={"start": 0.3, "end": 0.3}, learning_starts=600))
+    state = new_training_state(config_of(exploration={"start": 0.3, "end": 0.3}, learning_starts=599))
     run_on(state, 2)
     buffer, agent = state.algorithm.buffer, state.algorithm.agent
     with torch.no_grad():
@@ -278,7 +278,7 @@ def test_two_ranks_learn_one_network_from_steps_of_their_own_and_resume_exactly(
 
 def average_gradient(group):
     """One update of this rank's batch, and the gradient of that batch alone."""
-    state = new_training_state(config_of(learning_starts=600, learning_rate=0.0), group)
+    state = new_training_state(config_of(learning_starts=599, learning_rate=0.0), group)
     run_on(state, 2)
     algorithm = state.algorithm
     average, own = algorithm.group.average_, []
