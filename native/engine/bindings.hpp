@@ -44,5 +44,6 @@ struct PyLearner {
 
 void bind_collectives(nanobind::module_& module);
 void bind_envs(nanobind::module_& module);
+void bind_network(nanobind::module_& module);
 
 }  // namespace engine

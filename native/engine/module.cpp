@@ -338,6 +338,7 @@ NB_MODULE(native_learner, module) {
         .def("stats", &stats)
         .def_prop_ro("kernels", [](const PyLearner& owner) { return std::string(owner.learner->kernels_name()); });
     bind_envs(module);
+    bind_network(module);
 }
 
 }  // namespace engine

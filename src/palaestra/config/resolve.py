@@ -28,7 +28,7 @@ def resolve_config(model_type: type[Model], base: Model | None, overrides: Mappi
     try:
         return model_type.model_validate(merged)
     except ValidationError as error:
-        lines = describe_errors(model_type, error)
+        lines = describe_errors(model_type, error, str(merged.get("algorithm", "")))
         if len(lines) == 1:
             message, hint = lines[0]
             raise UsageError(message, hint) from error

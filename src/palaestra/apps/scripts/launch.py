@@ -137,7 +137,7 @@ class LaunchConfig(Frozen):
         default="", description="checkpoint of a run of the same script to begin with: RUN, RUN:best, RUN:EPOCH"
     )
     live_budget: float = Field(
-        default=0.014, ge=0, le=1, description="share of the time for pictures while watched; 0: cannot be watched"
+        default=0.011, ge=0, le=1, description="share of the time for pictures while watched; 0: cannot be watched"
     )
     wandb_mode: Literal["", "online", "offline", "disabled"] = Field(
         default="", description="of a script that tracks with W&B; empty: as the machine has it, offline without a key"

@@ -101,6 +101,36 @@ class Learner:
 
     def stats(self) -> dict[str, Any]: ...
 
+class NetworkPass:
+    """Forward and backward passes of a network without cells and tables, over at most `rows` samples."""
+
+    def __init__(
+        self,
+        network: NetworkPlan,
+        parameter_count: int,
+        rows: int,
+        *,
+        input_gradients: bool = False,
+        kernels: str = "",
+    ) -> None: ...
+    def forward(self, parameters: NDArray[np.float32], inputs: NDArray[np.float32]) -> None: ...
+    def read_slot(self, slot: int, out: NDArray[np.float32]) -> None:
+        """The slot's activations after `forward`, [rows, size]"""
+
+    def write_grads(self, slot: int, grads: NDArray[np.float32]) -> None:
+        """d loss / d outputs of an output slot, [rows, size], before `backward`"""
+
+    def backward(
+        self,
+        parameters: NDArray[np.float32],
+        input_columns: tuple[int, int],
+        gradient: NDArray[np.float32] | None,
+    ) -> None:
+        """`input_columns`: [first, last) of the input whose grads are computed. `gradient`: None: not wanted"""
+
+    def read_input_grads(self, out: NDArray[np.float32]) -> None:
+        """d loss / d input after `backward`, [rows, inputs]; valid in the columns asked for"""
+
 class EnvState:
     def __init__(
         self,
