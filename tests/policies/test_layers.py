@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from palaestra.policies.layers import HIDDEN_GAIN, MANY, THIN, linear, orthogonal
+from palaestra.policies.layers import HIDDEN_GAIN, MANY, THIN, linear, orthogonal, torch_initialization
 
 
 def test_rows_of_a_layer_are_orthogonal_with_the_gain_as_length():
@@ -52,3 +52,16 @@ def test_slopes_are_added_to_weights_that_lie_in_a_larger_block():
     linear(torch.ones(MANY, 4), weight, torch.zeros(7)).sum().backward()
     assert block[: 7 * 4].eq(0).all()
     assert block[7 * 4 :].eq(MANY).all()
+
+
+def test_weights_are_left_as_torch_draws_them_where_that_is_wanted():
+    with torch_initialization():
+        torch.manual_seed(0)
+        ours = orthogonal(nn.Linear(9, 4), gain=5.0)
+    torch.manual_seed(0)
+    plain = nn.Linear(9, 4)
+    assert torch.equal(ours.weight, plain.weight)
+    assert torch.equal(ours.bias, plain.bias)
+    assert not orthogonal(nn.Linear(9, 4)).bias.any()
+    with torch_initialization(enabled=False):
+        assert not orthogonal(nn.Linear(9, 4)).bias.any()

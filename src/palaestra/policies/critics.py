@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
 from palaestra.core.errors import UsageError
@@ -19,30 +18,15 @@ from palaestra.policies.components.base import Signal
 from palaestra.policies.components.dense import Linear, Mlp, Residual
 from palaestra.policies.components.heads import ValueHead
 from palaestra.policies.components.shaping import Merge, MergeSettings
-from palaestra.policies.graph import (
-    ACTIONS,
-    OBSERVATION_SLOT,
-    Purpose,
-    begin,
-    build_nodes,
-    compile_calls,
-    observation_signal,
-    signal_of,
-)
-from palaestra.policies.graph_spec import (
-    OBSERVATION,
-    GraphSpec,
-    NodeSpec,
-    Problems,
-    read_graph,
-    sorted_nodes,
-    without_action,
-)
+from palaestra.policies.graph import OBSERVATION_SLOT, begin, compile_calls
+from palaestra.policies.graph_nodes import ACTIONS, NodeBuilder, Purpose
+from palaestra.policies.graph_spec import OBSERVATION, GraphSpec, NodeSpec, read_graph, sorted_nodes, without_action
 
 if TYPE_CHECKING:
     from palaestra.config.policy import PolicyConfig
     from palaestra.core.spaces import EnvInterface
     from palaestra.policies.base import Observation
+    from palaestra.policies.components.base import Component
 
 DENSE = (Linear, Mlp, Residual, ValueHead)
 ACTIONS_SLOT = OBSERVATION_SLOT + 1
@@ -58,14 +42,14 @@ class GraphCritic(nn.Module):
         spec = without_action(spec)
         if isinstance(space, BoxSpec):
             purpose = Purpose("deterministic_actor", actions=Signal(ACTIONS, (space.size,)))
-            spec = with_actions(spec, interface)
         else:
             assert isinstance(space, DiscreteSpec), "policies.roles has refused other spaces"
             purpose = Purpose("stochastic_actor", values=space.count)
-        self.spec = spec
-        self.nodes = nn.ModuleDict(build_nodes(spec, interface, purpose))
+        self.spec, nodes = build_with_actions(spec, NodeBuilder(spec.name, interface, purpose))
+        self.nodes = nn.ModuleDict(nodes)
+        sources = self.spec.sources
         given = {OBSERVATION: OBSERVATION_SLOT, ACTIONS: ACTIONS_SLOT}
-        self._calls, slots = compile_calls(self.nodes, spec.sources, sorted_nodes(spec.sources), given)
+        self._calls, slots = compile_calls(self.nodes, sources, sorted_nodes(sources), given)
         self._value_slot = slots["value"]
 
     def forward(self, observation: Observation, actions: Tensor | None = None) -> Tensor:
@@ -95,9 +79,8 @@ def build_critics(config: PolicyConfig, interface: EnvInterface, count: int) -> 
     return nn.ModuleList(source.make_critic(interface, settings) for _ in range(count))
 
 
-def with_actions(spec: GraphSpec, interface: EnvInterface) -> GraphSpec:
-    """The graph of a critic in which the first layers on every way to `value` read the action behind their input."""
-    shapes = _source_shapes(spec, interface)
+def build_with_actions(spec: GraphSpec, builder: NodeBuilder) -> tuple[GraphSpec, dict[str, Component]]:
+    """The graph in which the first layers on every way to `value` read the action, if there is one; and its nodes."""
     by_name = {node.name: node for node in spec.nodes}
     nodes: list[NodeSpec] = []
     reading: set[str] = set()  # nodes to which the action has come
@@ -105,26 +88,19 @@ def with_actions(spec: GraphSpec, interface: EnvInterface) -> GraphSpec:
         node = by_name[name]
         if not reading.isdisjoint(node.sources):
             reading.add(name)
-        elif issubclass(node.component, DENSE) and len(shapes[node.sources[0]]) == 1:
-            merge = NodeSpec(
-                f"{name}_inputs", "merge", Merge, (node.sources[0], ACTIONS), MergeSettings.model_validate({})
-            )
+        elif builder.purpose.actions is not None and _is_dense(node, builder):
+            merge = NodeSpec(f"{name}_inputs", "merge", Merge, (*node.sources, ACTIONS), MergeSettings(how="concat"))
             node = NodeSpec(name, node.kind, node.component, (merge.name,), node.settings)
             nodes.append(merge)
+            builder.add(merge)
             reading.add(name)
         nodes.append(node)
-    return GraphSpec(spec.name, tuple(nodes))
+        builder.add(node)
+    builder.problems.raise_if_any()
+    return GraphSpec(spec.name, tuple(nodes)), builder.built
 
 
-def _source_shapes(spec: GraphSpec, interface: EnvInterface) -> dict[str, tuple[int, ...]]:
-    """Of everything that nodes read; the graph is built for it, but without memory for its weights."""
-    with torch.device("meta"):
-        built = build_nodes(spec, interface, Purpose("deterministic_actor"))
-    shapes = {name: node.output.shape for name, node in built.items()}
-    problems = Problems(f"The graph '{spec.name}'")
-    for node in spec.nodes:
-        for source in node.sources:
-            if source not in shapes:
-                signal = signal_of(source, {OBSERVATION: observation_signal(interface)}, interface, node.name, problems)
-                shapes[source] = () if signal is None else signal.shape
-    return shapes
+def _is_dense(node: NodeSpec, builder: NodeBuilder) -> bool:
+    """A layer that reads a vector; others read pictures or tokens."""
+    inputs = builder.inputs_of(node)
+    return inputs is not None and issubclass(node.component, DENSE) and len(inputs[0].shape) == 1

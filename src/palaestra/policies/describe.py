@@ -11,7 +11,8 @@ from torch import nn
 from palaestra.core.errors import UsageError
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface
 from palaestra.policies.build import build_network
-from palaestra.policies.graph import GraphPolicy, observation_signal
+from palaestra.policies.graph import GraphPolicy
+from palaestra.policies.graph_nodes import observation_signal
 from palaestra.policies.graph_spec import sorted_nodes
 
 if TYPE_CHECKING:

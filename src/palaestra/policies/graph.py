@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from palaestra.core.errors import did_you_mean
-from palaestra.core.spaces import BoxSpec, DictSpec, EnvInterface, MultiDiscreteSpec, SpaceSpec
 from palaestra.policies.base import Intent, Memory, Observation, Policy, PolicyOutput
-from palaestra.policies.components.base import Component, MemoryComponent, Misfit, Signal, Steps
-from palaestra.policies.components.heads import Head, ValueHead, ValueHeadSettings
-from palaestra.policies.graph_spec import OBSERVATION, GraphSpec, NodeSpec, Problems, reach, sorted_nodes, without_value
+from palaestra.policies.components.base import Component, MemoryComponent, Steps
+from palaestra.policies.graph_nodes import Purpose, build_nodes
+from palaestra.policies.graph_spec import OBSERVATION, GraphSpec, reach, sorted_nodes, without_value
 from palaestra.policies.role_distributions import ActionValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from palaestra.config.policy import Role
+    from palaestra.core.spaces import EnvInterface
+    from palaestra.policies.components.heads import Head
     from palaestra.policies.distributions import Distribution
 
     Call = tuple[Callable[..., Any], int | tuple[int, ...]]
 
 STEPS_SLOT, OBSERVATION_SLOT = 0, 1  # what every plan starts from
-ACTIONS = "(actions)"  # what critics read beside the observation; no node can have this name
-
-
-@dataclass(frozen=True)
-class Purpose:
-    """What nodes are built for."""
-
-    role: Role = "actor_critic"
-    actions: Signal | None = None  # of a critic: what ACTIONS stands for
-    values: int = 1  # numbers that the node `value` gives
 
 
 class GraphPolicy(Policy):
@@ -135,99 +124,3 @@ def begin(observation: Observation, memory: Memory, starts: Tensor | None) -> tu
         rows = {name: part.flatten(0, 1) for name, part in observation.items()}
     steps = Steps(time_count, batch_count, memory, starts)
     return [steps, rows], steps
-
-
-def build_nodes(
-    spec: GraphSpec,
-    interface: EnvInterface,
-    purpose: Purpose = Purpose(),  # noqa: B008  frozen
-) -> dict[str, Component]:
-    """Every node, in the order written as far as their sources allow; whatever does not fit is said at once."""
-    problems = Problems(f"The graph '{spec.name}'")
-    by_name = {node.name: node for node in spec.nodes}
-    signals: dict[str, Signal | None] = {OBSERVATION: observation_signal(interface), ACTIONS: purpose.actions}
-    built: dict[str, Component] = {}
-    for name in sorted_nodes(spec.sources):
-        node = by_name[name]
-        inputs = [signal_of(source, signals, interface, name, problems) for source in node.sources]
-        known = tuple(signal for signal in inputs if signal is not None)
-        component = _build(node, known, interface, purpose, problems) if len(known) == len(inputs) else None
-        signals[name] = None
-        if component is not None:
-            built[name] = component
-            signals[name] = Signal(name, component.output.shape, component.output.space, component.output.features)
-    problems.raise_if_any()
-    return built
-
-
-def _build(
-    node: NodeSpec, inputs: tuple[Signal, ...], interface: EnvInterface, purpose: Purpose, problems: Problems
-) -> Component | None:
-    ends: dict[str, type[Component]] = {"action": Head, "value": ValueHead}
-    wanted = ends.get(node.name)
-    if wanted is not None and not issubclass(node.component, wanted):
-        kinds = "an action_head or an action_embedding_head" if node.name == "action" else "a value_head"
-        problems.add(f"node '{node.name}': is of type {node.kind}, but must be {kinds}")
-        return None
-    try:
-        component = _construct(node, inputs, interface, purpose)
-    except Misfit as misfit:
-        problems.add(f"node '{node.name}': {misfit}")
-        return None
-    if isinstance(component, MemoryComponent):
-        component.name_memory(node.name)
-    return component
-
-
-def _construct(node: NodeSpec, inputs: tuple[Signal, ...], interface: EnvInterface, purpose: Purpose) -> Component:
-    role = purpose.role
-    if role == "actor_critic":
-        return node.component(inputs, node.settings, interface)
-    if issubclass(node.component, Head):
-        if role not in node.component.roles:
-            raise Misfit(f"{node.kind} does not serve the role {role}; its roles: {', '.join(node.component.roles)}")
-        return node.component(inputs, node.settings, interface, role)
-    if issubclass(node.component, MemoryComponent):
-        raise Misfit(f"{node.kind} has memory, and this algorithm learns from single steps; take algorithm=ppo")
-    if issubclass(node.component, ValueHead) and purpose.values > 1:
-        assert isinstance(node.settings, ValueHeadSettings), "its Settings derive from those"
-        component: Component = node.component(inputs, node.settings, interface, purpose.values)
-    else:
-        component = node.component(inputs, node.settings, interface)
-    if "gain" not in node.settings.model_fields_set:
-        for layer in component.modules():
-            if isinstance(layer, nn.Linear | nn.Conv2d):
-                layer.reset_parameters()  # as torch draws them by default
-    return component
-
-
-def signal_of(
-    source: str, signals: dict[str, Signal | None], interface: EnvInterface, node: str, problems: Problems
-) -> Signal | None:
-    if source in signals:
-        return signals[source]
-    part = source.removeprefix(f"{OBSERVATION}.")
-    space = interface.observation_space
-    parts = dict(space.parts) if isinstance(space, DictSpec) else {}
-    if part not in parts:
-        known = ", ".join(f"{OBSERVATION}.{name}" for name in parts) or f"only {OBSERVATION} as a whole"
-        hint = did_you_mean(part, parts) or f"There is {known}."
-        problems.add(f"node '{node}': this environment's observation has no part '{part}'", hint)
-        return None
-    return Signal(source, space_shape(parts[part]), parts[part], interface.features)
-
-
-def observation_signal(interface: EnvInterface) -> Signal:
-    space = interface.observation_space
-    return Signal(OBSERVATION, space_shape(space), space, interface.features)
-
-
-def space_shape(space: SpaceSpec) -> tuple[int, ...]:
-    """Of one observation, without time and batch."""
-    match space:
-        case BoxSpec():
-            return space.shape
-        case MultiDiscreteSpec():
-            return (len(space.counts),)
-        case _:
-            return ()

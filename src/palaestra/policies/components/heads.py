@@ -88,18 +88,14 @@ class ActionHead(Head):
         is_actor_critic = role == "actor_critic"
         width, size = one_vector(inputs), head_size(self.space)
         self.is_wide = is_continuous and (settings.state_dependent_std or role == "stochastic_actor")
-        self.layer = self._initialized(nn.Linear(width, 2 * size if self.is_wide else size))
+        self.layer = orthogonal(nn.Linear(width, 2 * size if self.is_wide else size), settings.gain)
         if self.is_wide and (is_actor_critic or "log_std" in settings.model_fields_set):
             nn.init.constant_(self.layer.bias[size:], settings.log_std)
         has_log_std = is_actor_critic and is_continuous and not self.is_wide
         self.log_std = nn.Parameter(torch.full((size,), settings.log_std)) if has_log_std else None
-        self.state_value = self._initialized(nn.Linear(width, 1)) if settings.dueling else None
+        self.state_value = orthogonal(nn.Linear(width, 1), settings.gain) if settings.dueling else None
         self._weights = (self.layer.weight, self.layer.bias)
         self.emit(2 * size if self.is_wide else size)
-
-    def _initialized(self, layer: nn.Linear) -> nn.Linear:
-        is_orthogonal = self.role == "actor_critic" or "gain" in self.settings.model_fields_set
-        return orthogonal(layer, self.settings.gain) if is_orthogonal else layer  # as torch draws it by default
 
     def forward(self, rows: Tensor) -> Tensor:
         numbers = linear(rows, *self._weights)
