@@ -495,6 +495,7 @@ export interface Recipe {
   summary: string;
   env: string;
   kind: string;
+  algorithms: string[];
   total_steps: number;
   missing_extra: string | null;
 }
