@@ -16,7 +16,7 @@ from palaestra.core.errors import UsageError
         ({"format": "3x3x99"}, "side 99"),
         ({"format": "9x9x9"}, "too large"),
         ({"field": "q"}, "no search over q"),
-        ({"field": "gf3"}, "Did you mean 'gf2'"),
+        ({"field": "ternery"}, "Did you mean 'ternary'"),
         ({"method": "flop"}, "flip"),
         ({"seconds": 0}, "seconds"),
         ({"walkers": 0}, "walkers"),

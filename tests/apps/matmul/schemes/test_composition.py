@@ -77,9 +77,10 @@ def test_only_schemes_valid_over_the_field_are_used(strassen):
     assert build_best_start(Format(2, 2, 4), Field.ZT, [*known, ("small", verify(strassen))]).scheme.rank == 14
 
 
-def test_schemes_over_q_are_ignored(strassen):
-    halves = replace(strassen, field=Field.Q, u=strassen.u * 2, denominators=(2, 1, 1))
-    assert build_best_start(Format(2, 2, 2), Field.GF2, [("halves", verify(halves))]).scheme.rank == 8
+def test_only_schemes_that_hold_over_the_field_are_used(strassen, strassen_bits):
+    scaled = replace(strassen, field=Field.Q, u=strassen.u * 2, denominators=(2, 1, 1))  # holds modulo 2 as well
+    assert build_best_start(Format(2, 2, 2), Field.GF2, [("scaled", verify(scaled))]).scheme.rank == 7
+    assert build_best_start(Format(2, 2, 2), Field.Z, [("bits", verify(strassen_bits))]).scheme.rank == 8
 
 
 def test_a_tensor_product_is_valid(strassen):

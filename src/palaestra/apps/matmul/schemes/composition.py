@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers, modulo_2, naive_factorization
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field, invert_matrix
+from palaestra.apps.matmul.schemes.rings import can_convert, convert
 from palaestra.apps.matmul.schemes.transformations import from_trace_form, permute_sides, trace_form
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.core.errors import UsageError
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SIDES = ("rows", "inner", "columns")
-# Fields whose schemes are also valid over a field: 1/2 does not exist modulo 2, and 2 is not a coefficient of zt.
-HOLDING = {
-    Field.GF2: frozenset({Field.GF2, Field.ZT, Field.Z}),
-    Field.ZT: frozenset({Field.ZT}),
-    Field.Z: frozenset({Field.ZT, Field.Z}),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +91,9 @@ def build_best_start(format_: Format, field: Field, known: Iterable[tuple[str, V
     """
     best: dict[Format, tuple[str, Factorization]] = {}
     for digest, proved in known:
-        if proved.field not in HOLDING[field]:
+        if not can_convert(proved.claim, field):
             continue
-        claim = modulo_2(proved.claim) if field is Field.GF2 else replace(proved.claim, field=field)
+        claim = convert(proved.claim, field)
         key = claim.format.ascending
         if key not in best or claim.rank < best[key][1].rank:
             best[key] = (digest, claim)

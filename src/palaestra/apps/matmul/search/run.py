@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance, readable_entries
 from palaestra.apps.matmul.schemes.bit_masks import Masks, to_masks
 from palaestra.apps.matmul.schemes.composition import build_best_start
-from palaestra.apps.matmul.schemes.factorization import modulo_2
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.known_ranks import compare_with_known
+from palaestra.apps.matmul.schemes.rings import convert
 from palaestra.apps.matmul.schemes.scheme_files import decode_scheme, encode_scheme
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.apps.matmul.search.ladder import (
@@ -117,7 +117,7 @@ def _start(directory: RunDirectory, config: DiscoverConfig) -> Masks | None:
         "scheme": encode_scheme(start.scheme.claim),
     }
     write_json(parents_file(directory), content)
-    return to_masks(modulo_2(start.scheme.claim))
+    return to_masks(convert(start.scheme.claim, Field.GF2))
 
 
 def _read_start(directory: RunDirectory) -> VerifiedFactorization | None:
