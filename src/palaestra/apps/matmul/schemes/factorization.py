@@ -119,7 +119,8 @@ def naive_factorization(format_: Format, field: Field) -> Factorization:
     row, inner, column = sides
     places = (row * format_.inner + inner, inner * format_.columns + column, row * format_.columns + column)
     u, v, w = (np.eye(size, dtype=np.int64)[place] for size, place in zip(format_.sizes, places, strict=True))
-    return Factorization(format_, field, u, v, w)
+    imaginary = (np.zeros_like(u), np.zeros_like(v), np.zeros_like(w)) if field.is_complex else None
+    return Factorization(format_, field, u, v, w, imaginary=imaginary)
 
 
 LARGEST_SIDE = 16  # factors of 256 entries

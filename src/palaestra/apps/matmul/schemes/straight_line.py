@@ -170,7 +170,14 @@ class Additions:
 
 
 def count_additions(claim: Factorization, tries: int = 4, deadline: float = inf) -> Additions:
-    """Additions of entries of A, entries of B and products; fewer tries if `deadline` (time.monotonic) comes first."""
+    """Additions of entries of A, entries of B and products; fewer tries if `deadline` (time.monotonic) comes first.
+
+    Of complex coefficients only the naive additions are counted.
+    """
+    if claim.imaginary is not None:
+        patterns = [(table != 0).astype(np.int64) for table in claim.tables]
+        complex_naive = sum(naive_program(table).additions for table in (patterns[0], patterns[1], patterns[2].T))
+        return Additions(complex_naive, complex_naive)
     naive = sum(naive_program(table).additions for table in (claim.u, claim.v, claim.w.T))
     return Additions(naive, scheme_programs(claim, tries, deadline).additions)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance, readable_entries
 from palaestra.apps.matmul.schemes.bit_masks import Masks, to_masks
-from palaestra.apps.matmul.schemes.composition import build_best_start
+from palaestra.apps.matmul.schemes.building import build_best_start
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.known_ranks import compare_with_known
