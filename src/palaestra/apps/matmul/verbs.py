@@ -34,7 +34,7 @@ from palaestra.apps.matmul.schemes.rings import can_convert, convert, holding_fi
 from palaestra.apps.matmul.schemes.scheme_files import encode_scheme
 from palaestra.apps.matmul.schemes.transformations import permute_sides
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
-from palaestra.apps.matmul.search.lifting import lift
+from palaestra.apps.matmul.search.lifting import LiftTimeout, lift
 from palaestra.apps.matmul.selection import load_scheme
 from palaestra.config.overrides import split_setting
 from palaestra.core.app import CommandResult
@@ -140,7 +140,11 @@ def _export(operands: list[str], _settings: dict[str, str], _arguments: Namespac
 def _lift(operands: list[str], settings: dict[str, str], _arguments: Namespace) -> CommandResult:
     proved, digest = load_scheme(operands[0], runs_root())
     wanted = parse_field(settings.get("field", "q"))
-    lifted = lift(proved, time.monotonic() + float(settings.get("seconds", LIFT_SECONDS)))
+    deadline = time.monotonic() + float(settings.get("seconds", LIFT_SECONDS))
+    try:
+        lifted = lift(proved, deadline, with_fractions=wanted.has_fractions)
+    except LiftTimeout as error:
+        raise UsageError("The lift needs more time.", "Try a larger value of seconds.") from error
     if lifted is None:
         raise UsageError(f"The scheme over {proved.field} does not lift.", "Another scheme of that rank may.")
     if not can_convert(lifted.claim, wanted):
@@ -184,7 +188,7 @@ def _repeated(
         possible = [change(claim, at) for at in sides if name == "extend" or claim.format.sides[at] > 1]
         if not possible:
             raise UsageError(f"{claim.format} has no side to shorten.", "A side must be at least 2.")
-        claim = min(possible, key=lambda one: (one.rank / one.format.naive_rank, max(one.format.sides)))
+        claim = min(possible, key=lambda one: (one.rank / one.format.naive_rank, sum(s * s for s in one.format.sides)))
     return _archived(claim, name, [digest])
 
 
