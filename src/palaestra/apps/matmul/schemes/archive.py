@@ -10,7 +10,7 @@ from palaestra.apps.matmul.schemes.canonical_form import canonical_hash
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.rings import holding_fields
 from palaestra.apps.matmul.schemes.scheme_files import decode_scheme, encode_scheme
-from palaestra.apps.matmul.schemes.straight_line import Additions, count_additions
+from palaestra.apps.matmul.schemes.straight_line import Additions, count_additions, count_pairs
 from palaestra.apps.matmul.schemes.symmetry import are_equivalent
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.core.errors import DamagedFile, PalaestraError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 FOLDER = "discoveries"  # beside the runs
 TRIES = 24  # of the CSE
-MAX_ELIMINATED_RANK = 1000  # up to it subexpressions are eliminated
+MAX_ELIMINATED_PAIRS = 60_000  # of terms in all sums; up to it subexpressions are eliminated, in about 10 s
 MAX_JSON_BYTES = 64 << 20
 
 
@@ -132,8 +132,9 @@ class Archive:
 
 
 def _count_additions(scheme: VerifiedFactorization, deadline: float) -> Additions:
-    """Without elimination for very large schemes, where a single try takes minutes."""
-    return count_additions(scheme.claim, TRIES if scheme.rank <= MAX_ELIMINATED_RANK else 0, deadline)
+    """Without elimination for large dense schemes, where a single try takes minutes."""
+    pairs = count_pairs(scheme.claim)
+    return count_additions(scheme.claim, TRIES if pairs <= MAX_ELIMINATED_PAIRS else 0, deadline)
 
 
 def _is_same_scheme(known: Discovery, scheme: VerifiedFactorization, canonical: str) -> bool:

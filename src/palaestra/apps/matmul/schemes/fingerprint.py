@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BIG_PRIME = 2_147_483_647  # replaces the integers and the rationals
 GAUSSIAN_PRIME = 2_147_483_629  # has a square root of -1, which replaces i
 LETTERS = 16
-MAX_COMPARED_ROWS = 700  # above it rows are not compared in pairs
+MAX_COMPARED_ROWS = 400  # above it rows are not compared in pairs
 
 
 def prime_of(field: Field) -> int:

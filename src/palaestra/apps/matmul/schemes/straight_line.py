@@ -182,6 +182,17 @@ def count_additions(claim: Factorization, tries: int = 4, deadline: float = inf)
     return Additions(naive, scheme_programs(claim, tries, deadline).additions)
 
 
+def count_pairs(claim: Factorization) -> int:
+    """Pairs of terms in the sums of all three tables and their transposes, which the elimination goes through."""
+    total = 0
+    for table in claim.tables:
+        pattern = table != 0
+        for axis in (0, 1):
+            terms = pattern.sum(axis=axis)
+            total += int((terms * (terms - 1) // 2).sum())
+    return total
+
+
 def without_negated_factors(programs: SchemePrograms) -> SchemePrograms:
     left, right = _negated(programs.left), _negated(programs.right)
     negated, product = left ^ right, programs.product
