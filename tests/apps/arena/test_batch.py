@@ -100,7 +100,7 @@ def test_with_the_core_it_is_used(monkeypatch):
     assert made == [([SETTINGS], 3, 2)]
 
 
-def test_a_world_tells_its_state_with_the_numbers_of_the_same_step():
+def test_a_world_reports_its_state_with_the_numbers_of_the_same_step():
     worlds, out = opened()
     paid, _ = play(worlds, out, 5)
     message, total_reward, length = worlds.state_message(1)

@@ -93,7 +93,7 @@ def test_a_score_that_was_added_sends_the_sidecar_and_not_the_weights(training, 
     assert size_of(saved) == len(saved.sidecar)
 
 
-def test_a_new_checkpoint_is_seen_without_a_scan(training, scanner):
+def test_a_new_checkpoint_is_observed_without_a_scan(training, scanner):
     training.train(1)
     training.save()
     assert scanner.has_new_checkpoint()
