@@ -120,7 +120,7 @@ def test_two_ranks_killed_at_random_end_with_the_same_bytes(server, together, al
 
 
 @pytest.mark.fault("R2")
-def test_last_observations_that_are_left_out_are_seen_by_the_comparison(server, algorithm, uninterrupted, differences):
+def test_last_observations_that_are_left_out_are_observed_by_the_comparison(server, algorithm, uninterrupted, differences):
     name = f"{algorithm}-forgetful"
     server.kill_again_and_again(words(algorithm, name), name, 3, random.Random(4), "finals")
     assert "weights" in differences(server.run(name), uninterrupted)

@@ -100,6 +100,6 @@ def test_a_run_saved_without_torch_goes_on_bit_for_bit(palaestra, differences):
 
 
 @pytest.mark.full
-def test_what_only_torch_can_do_has_it_from_the_beginning(palaestra):
+def test_what_only_torch_can_do_has_it_from_the_start(palaestra):
     told = events(palaestra, "cartpole", "total_steps=512", "engine=torch", "run=torch")
     assert told[0] == "torch is imported"
