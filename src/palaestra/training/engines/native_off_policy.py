@@ -184,7 +184,7 @@ class NativeOffPolicy(OffPolicy):
         settings, at_once = self.settings, self.envs.count * self.group.world_size
         after = progress.env_steps + at_once * np.arange(1, row_count + 1, dtype=np.int64)
         before = after - at_once
-        first = np.maximum(before, settings.learning_starts)
+        first = np.maximum(before, settings.learning_starts + self.steps_not_in_buffer(progress))
         due = np.maximum(after // settings.train_interval - first // settings.train_interval, 0)
         fractions = after / progress.total_steps
         learning_rates = values_at(self.learning_rate_schedule, fractions)
