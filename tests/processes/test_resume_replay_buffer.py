@@ -21,6 +21,7 @@ REPLAY = {
     "buffer_size": BUFFER,
     "learning_starts": 200,
     "train_interval": 4,
+    "gradient_steps": 1,
     "batch_size": 16,
     "n_step": 2,
 }
