@@ -165,6 +165,15 @@ struct OldSamples {
     const float *log_probs, *values, *advantages, *returns;
 };
 
+// Entries of actions tanh(mean + std * noise), those of one action side by side. Whole SIMD vectors are read and
+// written.
+struct SquashedEntries {
+    int count;
+    const float *mean, *log_std, *noise;
+    float *std, *actions, *log_densities;  // of actions in [-1, 1]
+    const float* action_grads;             // d loss / d action
+};
+
 // A minibatch at an embedding table.
 struct CodeRows {
     int rows;
@@ -206,6 +215,11 @@ struct Kernels {
     double (*squared_sum)(const float* numbers, std::size_t count);
     void (*adam)(const AdamStep& step, std::size_t count, float* parameters, float* gradient, float* exp_avg,
                  float* exp_avg_sq);
+    void (*squash)(const SquashedEntries& entries);
+    // After it: d loss / d mean and d log_std; `by_log_prob` is d loss / d log-probability, the same for all rows.
+    void (*squash_backward)(const SquashedEntries& entries, float by_log_prob, float* mean_grads, float* log_std_grads);
+    // target += tau * (online - target)
+    void (*follow)(float tau, std::size_t count, const float* online, float* target);
 };
 
 // The kernels of that name, or the best ones of this CPU if `name` is empty; null if this CPU cannot run them.

@@ -102,3 +102,9 @@ def test_an_error_that_is_no_validation_keeps_its_words():
 
 def test_a_missing_extra_keeps_its_exit_code():
     assert field_errors_of(MissingExtra("'ALE/Pong-v5'", "atari"), TrainConfig, "env.id")[0].exit_code == 4
+
+
+@pytest.mark.parametrize(("algorithm", "meant"), [("ppo", "ppo.learning_rate"), ("sac", "sac.learning_rate")])
+def test_a_misspelt_key_is_sought_in_the_section_of_the_algorithm(algorithm, meant):
+    with pytest.raises(UsageError, match=f"Did you mean '{meant}'"):
+        resolve_config(TrainConfig, None, {"algorithm": algorithm, "leraning_rate": 1e-3})

@@ -25,46 +25,78 @@ INLINE Vector activation_of(Vector x) {
     return x;
 }
 
-struct NormRow {
+// Consecutive rows of a slot.
+struct NormRows {
     int size;
     const float *weight, *bias;  // [stride], the padding zero
-    float* values;               // [stride]: the sum, then what the activation makes of it
-    float* normalized;           // [stride]
-    float* inverse_std;          // [1]
+    float* values;               // [rows, stride]: the sums, then what the activation makes of them
+    float* normalized;           // [rows, stride]
+    std::size_t stride;
+    float* inverse_std;  // [rows, std_stride]
+    std::size_t std_stride;
 };
 
-template <Activation ACTIVATION>
-INLINE void norm_row_forward(const NormRow& row, float epsilon) {
-    const float inverse_size = 1.0f / static_cast<float>(row.size);
-    Vector sum = Vector{}, squares = Vector{};
-    for (int k = 0; k < row.size; k += WIDTH) sum += load(row.values + k);
-    const float mean = horizontal_sum(sum) * inverse_size;
-    for (int k = 0; k < row.size; k += WIDTH) {
-        const Vector away = keep_lanes(load(row.values + k) - mean, row.size - k);
-        store(row.normalized + k, away);
-        squares += away * away;
-    }
-    const float inverse_std = 1.0f / __builtin_sqrtf(horizontal_sum(squares) * inverse_size + epsilon);
-    *row.inverse_std = inverse_std;
-    for (int k = 0; k < row.size; k += WIDTH) {
-        const Vector normalized = load(row.normalized + k) * inverse_std;
-        store(row.normalized + k, normalized);
-        store(row.values + k, activation_of<ACTIVATION>(normalized * load(row.weight + k) + load(row.bias + k)));
-    }
+INLINE NormRows norm_rows(const NetworkLayout& layout, const Norm& norm, const float* packed, float* values,
+                          std::size_t row) {
+    const auto at = [&](int slot) { return values + layout.offsets[slot] + row * layout.strides[slot]; };
+    return {norm.size,
+            packed + norm.packed_weight,
+            packed + norm.packed_bias,
+            at(norm.target),
+            at(norm.normalized),
+            static_cast<std::size_t>(layout.strides[norm.target]),
+            at(norm.inverse_std),
+            static_cast<std::size_t>(layout.strides[norm.inverse_std])};
 }
 
-INLINE NormRow norm_row(const NetworkLayout& layout, const Norm& norm, const float* packed, float* values,
-                        std::size_t row) {
-    const auto at = [&](int slot) { return values + layout.offsets[slot] + row * layout.strides[slot]; };
-    return {norm.size,        packed + norm.packed_weight, packed + norm.packed_bias,
-            at(norm.target), at(norm.normalized),         at(norm.inverse_std)};
+constexpr int NORM_ROWS = 4;  // rows at once, so that the sums of one do not wait for those of another
+
+// Several rows at once. The result of a row does not depend on the others.
+template <int HEIGHT, Activation ACTIVATION>
+INLINE void norm_forward(const NormRows& at, float epsilon) {
+    const float inverse_size = 1.0f / static_cast<float>(at.size);
+    Vector sum[HEIGHT] = {}, squares[HEIGHT] = {};
+    float mean[HEIGHT], inverse_std[HEIGHT];
+    for (int k = 0; k < at.size; k += WIDTH) {
+#pragma GCC unroll 4
+        for (int i = 0; i < HEIGHT; ++i) sum[i] += load(at.values + i * at.stride + k);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < HEIGHT; ++i) mean[i] = horizontal_sum(sum[i]) * inverse_size;
+    for (int k = 0; k < at.size; k += WIDTH) {
+#pragma GCC unroll 4
+        for (int i = 0; i < HEIGHT; ++i) {
+            const Vector away = keep_lanes(load(at.values + i * at.stride + k) - mean[i], at.size - k);
+            store(at.normalized + i * at.stride + k, away);
+            squares[i] += away * away;
+        }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < HEIGHT; ++i) {
+        inverse_std[i] = 1.0f / __builtin_sqrtf(horizontal_sum(squares[i]) * inverse_size + epsilon);
+        at.inverse_std[i * at.std_stride] = inverse_std[i];
+    }
+    for (int k = 0; k < at.size; k += WIDTH) {
+        const Vector weight = load(at.weight + k), bias = load(at.bias + k);
+#pragma GCC unroll 4
+        for (int i = 0; i < HEIGHT; ++i) {
+            const std::size_t offset = i * at.stride + k;
+            const Vector normalized = load(at.normalized + offset) * inverse_std[i];
+            store(at.normalized + offset, normalized);
+            store(at.values + offset, activation_of<ACTIVATION>(normalized * weight + bias));
+        }
+    }
 }
 
 template <Activation ACTIVATION>
 void norm_rows_forward(const NetworkLayout& layout, const Norm& norm, const float* packed, const Block& block) {
     const int rows = block.steps * block.columns;
-    for (int row = 0; row < rows; ++row) {
-        norm_row_forward<ACTIVATION>(norm_row(layout, norm, packed, block.values, row), norm.epsilon);
+    int row = 0;
+    for (; row + NORM_ROWS <= rows; row += NORM_ROWS) {
+        norm_forward<NORM_ROWS, ACTIVATION>(norm_rows(layout, norm, packed, block.values, row), norm.epsilon);
+    }
+    for (; row < rows; ++row) {
+        norm_forward<1, ACTIVATION>(norm_rows(layout, norm, packed, block.values, row), norm.epsilon);
     }
 }
 
@@ -93,59 +125,104 @@ struct NormGradients {
 
 INLINE void add_to(float* sums, Vector vector) { store(sums, load(sums) + vector); }
 
-// `grad` by the activation's input; `grads` [stride] becomes that by the sum before the norm.
-template <bool HAS_GRADIENT>
-INLINE void norm_row_backward(const NormRow& row, float* grads, const NormGradients& gradient) {
-    const float inverse_size = 1.0f / static_cast<float>(row.size);
-    Vector sum = Vector{}, product_sum = Vector{};
-    for (int k = 0; k < row.size; k += WIDTH) {
-        const Vector grad = load(grads + k), normalized = load(row.normalized + k);
-        const Vector scaled = grad * load(row.weight + k);
-        sum += scaled;
-        product_sum += scaled * normalized;
-        store(grads + k, scaled);
+template <Activation ACTIVATION>
+INLINE Vector activation_backward_of(Vector grad, Vector value) {
+    if constexpr (ACTIVATION == Activation::TANH) return tanh_backward(grad, value);
+    if constexpr (ACTIVATION == Activation::RELU) return value > Vector{} ? grad : Vector{};
+    return grad;
+}
+
+// `grads` [rows, stride] by the activation's output become those by the sum before the norm.
+template <int HEIGHT, Activation ACTIVATION, bool HAS_GRADIENT>
+INLINE void norm_backward(const NormRows& at, float* grads, const NormGradients& gradient) {
+    const float inverse_size = 1.0f / static_cast<float>(at.size);
+    Vector sum[HEIGHT] = {}, product_sum[HEIGHT] = {};
+    for (int k = 0; k < at.size; k += WIDTH) {
+        const Vector weight = load(at.weight + k);
+        Vector weight_gradient = Vector{}, bias_gradient = Vector{};
+#pragma GCC unroll 4
+        for (int i = 0; i < HEIGHT; ++i) {
+            const std::size_t offset = i * at.stride + k;
+            const Vector grad = activation_backward_of<ACTIVATION>(load(grads + offset), load(at.values + offset));
+            const Vector normalized = load(at.normalized + offset), scaled = grad * weight;
+            sum[i] += scaled;
+            product_sum[i] += scaled * normalized;
+            store(grads + offset, scaled);
+            weight_gradient += grad * normalized;
+            bias_gradient += grad;
+        }
         if constexpr (HAS_GRADIENT) {
-            add_to(gradient.weight + k, grad * normalized);
-            add_to(gradient.bias + k, grad);
+            add_to(gradient.weight + k, weight_gradient);
+            add_to(gradient.bias + k, bias_gradient);
         }
     }
-    const float mean = horizontal_sum(sum) * inverse_size, product_mean = horizontal_sum(product_sum) * inverse_size;
-    const float inverse_std = *row.inverse_std;
-    for (int k = 0; k < row.size; k += WIDTH) {
-        const Vector away = load(grads + k) - mean - load(row.normalized + k) * product_mean;
-        const Vector grad = keep_lanes(away * inverse_std, row.size - k);
-        store(grads + k, grad);
+    float mean[HEIGHT], product_mean[HEIGHT];
+#pragma GCC unroll 4
+    for (int i = 0; i < HEIGHT; ++i) {
+        mean[i] = horizontal_sum(sum[i]) * inverse_size;
+        product_mean[i] = horizontal_sum(product_sum[i]) * inverse_size;
+    }
+    for (int k = 0; k < at.size; k += WIDTH) {
+        Vector bias_gradient = Vector{};
+#pragma GCC unroll 4
+        for (int i = 0; i < HEIGHT; ++i) {
+            const std::size_t offset = i * at.stride + k;
+            const Vector away = load(grads + offset) - mean[i] - load(at.normalized + offset) * product_mean[i];
+            const Vector grad = keep_lanes(away * at.inverse_std[i * at.std_stride], at.size - k);
+            store(grads + offset, grad);
+            bias_gradient += grad;
+        }
         if constexpr (HAS_GRADIENT) {
-            if (gradient.layer_bias) add_to(gradient.layer_bias + k, grad);
+            if (gradient.layer_bias) add_to(gradient.layer_bias + k, bias_gradient);
         }
     }
 }
 
-template <bool HAS_GRADIENT>
+template <Activation ACTIVATION, bool HAS_GRADIENT>
 void norm_rows_backward(const NetworkLayout& layout, const Norm& norm, const float* packed, const Block& block,
                         float* grads, const NormGradients& gradient) {
     const std::size_t stride = layout.strides[norm.target];
     const int rows = block.steps * block.columns;
-    for (int row = 0; row < rows; ++row) {
-        norm_row_backward<HAS_GRADIENT>(norm_row(layout, norm, packed, block.values, row),
-                                        grads + layout.offsets[norm.target] + row * stride, gradient);
+    float* target = grads + layout.offsets[norm.target];
+    int row = 0;
+    for (; row + NORM_ROWS <= rows; row += NORM_ROWS) {
+        norm_backward<NORM_ROWS, ACTIVATION, HAS_GRADIENT>(norm_rows(layout, norm, packed, block.values, row),
+                                                           target + row * stride, gradient);
+    }
+    for (; row < rows; ++row) {
+        norm_backward<1, ACTIVATION, HAS_GRADIENT>(norm_rows(layout, norm, packed, block.values, row),
+                                                   target + row * stride, gradient);
     }
 }
 
-// Turns grads by the activation's output into grads by the sum before the norm.
+template <bool HAS_GRADIENT>
+void backward_norm_of(Activation activation, const NetworkLayout& layout, const Norm& norm, const float* packed,
+                      const Block& block, float* grads, const NormGradients& gradient) {
+    const std::size_t at = layout.offsets[norm.target];
+    switch (activation) {
+        case Activation::TANH:
+            norm_rows_backward<Activation::TANH, HAS_GRADIENT>(layout, norm, packed, block, grads, gradient);
+            break;
+        case Activation::RELU:
+            norm_rows_backward<Activation::RELU, HAS_GRADIENT>(layout, norm, packed, block, grads, gradient);
+            break;
+        case Activation::GELU:
+            activation_backward(activation, block.values + at, block.pre_activations + at, grads + at,
+                                block.steps * block.columns, layout.strides[norm.target], nullptr);
+            [[fallthrough]];
+        case Activation::NONE:
+            norm_rows_backward<Activation::NONE, HAS_GRADIENT>(layout, norm, packed, block, grads, gradient);
+            break;
+    }
+}
+
 void backward_norm(const NetworkLayout& layout, const Layer& layer, const float* packed, const Block& block,
                    float* grads, float* gradient) {
     const Norm& norm = layout.norms[layer.norm];
-    const std::size_t at = layout.offsets[norm.target];
-    if (layer.activation != Activation::NONE) {
-        activation_backward(layer.activation, block.values + at,
-                            block.pre_activations ? block.pre_activations + at : nullptr, grads + at,
-                            block.steps * block.columns, layout.strides[norm.target], nullptr);
-    }
-    if (!gradient) return norm_rows_backward<false>(layout, norm, packed, block, grads, {});
-    norm_rows_backward<true>(layout, norm, packed, block, grads,
-                             {gradient + norm.weight_gradient, gradient + norm.bias_gradient,
-                              layer.has_bias ? gradient + layer.bias_gradient : nullptr});
+    if (!gradient) return backward_norm_of<false>(layer.activation, layout, norm, packed, block, grads, {});
+    backward_norm_of<true>(layer.activation, layout, norm, packed, block, grads,
+                           {gradient + norm.weight_gradient, gradient + norm.bias_gradient,
+                            layer.has_bias ? gradient + layer.bias_gradient : nullptr});
 }
 
 void forward_identity(const NetworkLayout& layout, const Layer& layer, const float* packed, const Block& block) {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from palaestra.config.keys import KeyInfo, list_keys, section_names
-from palaestra.config.library_names import translate_key
+from palaestra.config.library_names import ALGORITHMS, translate_key
 from palaestra.core.worker_kind import FieldError
 
 if TYPE_CHECKING:
@@ -83,11 +83,17 @@ def _expected(path: str, keys: dict[str, KeyInfo], is_choice: bool) -> str:
 
 
 def _unknown(path: str, keys: dict[str, KeyInfo], sections: list[str], algorithm: str) -> tuple[str, str]:
-    known = [*keys, *sections]
+    known = [name for name in (*keys, *sections) if _concerns(name, path, algorithm)]
     other = translate_key(path, algorithm) if "ppo" in sections else ""  # the names of a training's settings
     near = "" if other else nearest_key(path, known)
     hint = f"Did you mean '{near}'?" if near else other or "'palaestra config keys' lists all keys."
     return f"No key named '{path}'.", hint
+
+
+def _concerns(name: str, unknown: str, algorithm: str) -> bool:
+    """Keys of other algorithms than the chosen one are not what was meant, unless their section was named."""
+    section = name.partition(".")[0]
+    return section not in ALGORITHMS or section in (algorithm or ALGORITHMS[0], unknown.partition(".")[0])
 
 
 # By pydantic's error type; {…} are its limits. Other types keep pydantic's message.

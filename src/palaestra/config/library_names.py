@@ -186,7 +186,7 @@ def translate_key(name: str, algorithm: str = "") -> str:
     section, _, leaf = plain.rpartition(".")
     if plain in ALGORITHM_NAMES:
         names = ", ".join(ALGORITHMS)
-        return f"Algorithms: {names}. Choose one with algorithm={ALGORITHMS[0]}; its settings are {ALGORITHMS[0]}.*."
+        return f"Algorithms: {names}. Choose one with algorithm=NAME; its settings are NAME.*."
     for candidate in (plain, leaf):
         found = _keys_for(candidate, section if section in ALGORITHMS else algorithm)
         if found:

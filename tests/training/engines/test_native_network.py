@@ -228,6 +228,24 @@ def test_any_number_of_rows_passes_through(rows, kernels):
 
 
 @pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("activation", Activation)
+def test_a_row_has_the_same_bits_alone_and_among_others(activation, kernels):
+    writer, rng = residual_network(33, activation, has_norms=True), np.random.default_rng(1)
+    parameters = rng.standard_normal(writer.parameter_count).astype(np.float32)
+    inputs = rng.standard_normal((11, 5)).astype(np.float32)
+    native = native_engine.native_learner.NetworkPass(writer.plan, parameters.size, 11, kernels=kernels)
+
+    def outputs(rows):
+        out = np.empty((len(rows), 6), np.float32)
+        native.forward(parameters, rows)
+        native.read_slot(writer.plan.action_slot, out)
+        return out
+
+    alone = np.concatenate([outputs(row[None]) for row in inputs])
+    assert alone.tobytes() == outputs(inputs).tobytes()
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("columns", [(0, 1), (17, 23), (3, 40), (39, 40)])
 def test_only_the_columns_asked_for_have_input_gradients(columns, kernels):
     Pass(critic(40, 20), 9, kernels, columns).assert_equal()

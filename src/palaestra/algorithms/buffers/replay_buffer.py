@@ -183,6 +183,29 @@ class ReplayBuffer:
             if kept.dtype == np.float32:
                 refuse_non_finite_ends(kept[slot : slot + 1], [env])
 
+    @property
+    def free_slots(self) -> Sequence[int]:
+        """Of `finals`; the last one is used next."""
+        return self._free_slots
+
+    def reserve_finals(self, count: int) -> None:
+        """Room for so many last observations more, for an engine that adds rows by itself."""
+        missing = count - len(self._free_slots)
+        if missing > 0:
+            before = next(iter(self.finals.values())).shape[0]
+            self.finals = {
+                name: np.concatenate([kept, np.zeros((missing, *kept.shape[1:]), kept.dtype)])
+                for name, kept in self.finals.items()
+            }
+            self._free_slots = [*range(before + missing - 1, before - 1, -1), *self._free_slots]
+
+    def advance(self, row_count: int, free_slots: Sequence[int]) -> None:
+        """An engine has added rows by itself, and left these slots of `finals` free."""
+        self.position = (self.position + row_count) % self.rows
+        self.size = min(self.size + row_count, self.capacity)
+        self.total_rows += row_count
+        self._free_slots = list(free_slots)
+
     def release(self, rows: NDArray[np.int64]) -> None:
         """Frees what only some of the rows at these indices have, before they are written anew."""
         for row in rows[(self.final_slots[rows] != EMPTY).any(axis=1)]:

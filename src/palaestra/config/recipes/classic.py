@@ -28,6 +28,7 @@ STEADY_DQN = DqnConfig(
     target_interval=250,
     exploration=ExplorationConfig(end=0.1, fraction=0.12),
     loss="huber",
+    max_grad_norm=10.0,
 )
 # Stable-Baselines3's TD3 as RL Zoo sets it for tasks that are learned in few steps.
 SHORT_TD3 = Td3Config(buffer_size=200_000, learning_starts=10_000, learning_rate=constant(1e-3), gamma=0.98)
@@ -68,6 +69,7 @@ cartpole = Recipe(
                 target_interval=10,
                 exploration=ExplorationConfig(end=0.04, fraction=0.16),
                 loss="huber",
+                max_grad_norm=10.0,
             ),
         ),
         TrainConfig(algorithm="pqn", total_steps=500_000, env=EnvConfig(id="CartPole-v1")),
@@ -175,6 +177,7 @@ mountaincar = Recipe(
                 target_interval=600,
                 exploration=ExplorationConfig(end=0.07, fraction=0.2),
                 loss="huber",
+                max_grad_norm=10.0,
             ),
         ),
         TrainConfig(
