@@ -15,7 +15,8 @@ pytestmark = pytest.mark.slow
 EPOCHS = 24
 STEPS = 64  # of each process between two checkpoints
 BUFFER = 500  # transitions: it is full before the end, and its oldest ones are overwritten
-LEARNERS = ("pqn", "dqn", "sac", "td3")
+ALGORITHMS = ("pqn", "dqn", "sac", "td3")
+NATIVE = ("dqn", "sac", "td3")  # algorithms that the compiled engine takes
 REPLAY = {
     "steps_per_iteration": STEPS,
     "buffer_size": BUFFER,
@@ -33,12 +34,13 @@ OWN = {
 }
 
 
-def words(algorithm, name, *more, ranks=1):
+def words(algorithm, name, *more, ranks=1, engine="auto"):
     settings = [f"{algorithm}.{key}={value}" for key, value in {"env_count": 2, **OWN[algorithm]}.items()]
     return [
         "train",
         "pendulum" if algorithm in {"sac", "td3"} else "cartpole",
         f"algorithm={algorithm}",
+        f"engine={engine}",
         f"total_steps={EPOCHS * STEPS * ranks}",
         "seed=3",
         *settings,
@@ -54,15 +56,15 @@ def words(algorithm, name, *more, ranks=1):
 
 
 class Uninterrupted:
-    """Runs that were never stopped, one for each algorithm, made when they are first asked for."""
+    """Runs that were never stopped, one for each algorithm and engine, made when they are first asked for."""
 
     def __init__(self, server):
         self.server = server
 
-    def __getitem__(self, algorithm):
-        name = f"{algorithm}-uninterrupted"
+    def __call__(self, algorithm, engine="auto"):
+        name = f"{algorithm}-{engine}-uninterrupted"
         if self.server.run(name) is None:
-            trainer = self.server.start(*words(algorithm, name))
+            trainer = self.server.start(*words(algorithm, name, engine=engine))
             assert trainer.wait() == 0, trainer.err.read_text()
         return self.server.run(name)
 
@@ -77,14 +79,14 @@ def resumes(directory):
 
 
 @pytest.mark.fault("R11")
-@pytest.mark.parametrize("algorithm", LEARNERS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_killed_three_times_it_ends_with_the_same_bytes(
     server, algorithm, uninterrupted, differences, figure, chaos_seed
 ):
     name = f"{algorithm}-killed"
     tally = server.kill_again_and_again(words(algorithm, name), name, 3, random.Random(5 + chaos_seed))
     assert (tally.unreadable, tally.lost) == (0, 0)
-    assert differences(server.run(name), uninterrupted[algorithm]) == []
+    assert differences(server.run(name), uninterrupted(algorithm)) == []
     assert all(one["exact"] for one in resumes(server.run(name)))
     figure(f"kills of {algorithm}", tally.kills)
 
@@ -92,19 +94,21 @@ def test_killed_three_times_it_ends_with_the_same_bytes(
 @pytest.mark.fault("R11")
 @pytest.mark.chaos
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("algorithm", LEARNERS)
-def test_of_fifteen_kills_of_each_algorithm_nothing_is_lost_and_every_run_exact(
-    server, algorithm, uninterrupted, differences, figure, chaos_seed
+@pytest.mark.parametrize(
+    ("algorithm", "engine"), [*((one, "torch") for one in ALGORITHMS), *((one, "native") for one in NATIVE)]
+)
+def test_of_ten_kills_of_each_algorithm_nothing_is_lost_and_every_run_exact(
+    server, algorithm, engine, uninterrupted, differences, figure, chaos_seed
 ):
     chance = random.Random(100 + chaos_seed)
     kills = mid_save = unreadable = lost = exact = runs = 0
-    while kills < 15:
-        name = f"{algorithm}-chaos-{runs}"
-        tally = server.kill_again_and_again(words(algorithm, name), name, 5, chance)
+    while kills < 10:
+        name = f"{algorithm}-{engine}-chaos-{runs}"
+        tally = server.kill_again_and_again(words(algorithm, name, engine=engine), name, 5, chance)
         runs, kills, mid_save = runs + 1, kills + tally.kills, mid_save + tally.mid_save
         unreadable, lost = unreadable + tally.unreadable, lost + tally.lost
-        exact += differences(server.run(name), uninterrupted[algorithm]) == []
-    figure(f"kills of {algorithm}", kills)
+        exact += differences(server.run(name), uninterrupted(algorithm, engine)) == []
+    figure(f"kills of {algorithm}, {engine}", kills)
     figure("of them in mid-save", mid_save)
     figure(f"runs exact of {runs}", exact)
     assert (unreadable, lost, exact) == (0, 0, runs)
@@ -112,7 +116,7 @@ def test_of_fifteen_kills_of_each_algorithm_nothing_is_lost_and_every_run_exact(
 
 @pytest.mark.fault("R11")
 @pytest.mark.parametrize(
-    "algorithm", [pytest.param(name, marks=[] if name == "sac" else pytest.mark.full) for name in LEARNERS]
+    "algorithm", [pytest.param(name, marks=[] if name == "sac" else pytest.mark.full) for name in ALGORITHMS]
 )
 def test_two_ranks_killed_at_random_end_with_the_same_bytes(server, together, algorithm, differences, wait_until):
     whole, killed = f"{algorithm}-two", f"{algorithm}-two-killed"
@@ -137,8 +141,8 @@ def test_two_ranks_killed_at_random_end_with_the_same_bytes(server, together, al
 @pytest.mark.fault("R2")
 def test_last_observations_that_are_left_out_are_seen_by_the_comparison(server, uninterrupted, differences):
     """The comparison above could not see anything if it did not see this."""
-    server.kill_again_and_again(words("dqn", "forgetful"), "forgetful", 3, random.Random(4), "finals")
-    assert "weights" in differences(server.run("forgetful"), uninterrupted["dqn"])
+    server.kill_again_and_again(words("dqn", "forgetful", engine="torch"), "forgetful", 3, random.Random(4), "finals")
+    assert "weights" in differences(server.run("forgetful"), uninterrupted("dqn", "torch"))
 
 
 @pytest.fixture
