@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
 from palaestra.algorithms.buffers.replay_rows import copy_rows
 from palaestra.algorithms.group import ALONE, Group
 from palaestra.algorithms.torch_off_policy import TensorBatch
@@ -115,14 +116,15 @@ def go_on(state: Any, iterations: int) -> Any:
     return [report for _, report in zip(range(iterations), train(state), strict=False)][-1]
 
 
-def resumed(state: Any, other: Any, fresh: tuple[str, ...] = ()) -> Any:
-    """`other` goes on where `state` is; entries in `fresh` stay as they were."""
+def resumed(state: Any, other: Any, fresh: tuple[str, ...] = (), *, with_rows: bool = True) -> Any:
+    """`other` goes on where `state` is; entries in `fresh` stay as they were. `with_rows`: of the replay buffer."""
     own, saved = other.capture(), state.capture()
     other.algorithm.policy().load_state_dict(deepcopy(state.algorithm.policy().state_dict()))
 
     def load_rows(buffer: ReplayBuffer) -> bool:
-        copy_rows(state.algorithm.buffer, buffer)
-        return True
+        if with_rows:
+            copy_rows(state.algorithm.buffer, buffer)
+        return with_rows
 
     other.restore({**saved, **{name: own[name] for name in fresh}}, load_rows)
     return other
