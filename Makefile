@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui api-types api-types-check ui-check bench bench-sb3 bench-learning bench-peers traps chaos soak test-machines mutants lock clean
+.PHONY: help setup demo test full browser quick check lint types layers pages keys docs ui api-types api-types-check ui-check bench bench-sb3 bench-learning bench-peers bench-off-policy traps chaos soak test-machines mutants lock clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +95,10 @@ bench-learning: setup ## returns after equal steps beside Stable-Baselines3 with
 bench-peers: setup ## speed, start-up, memory and time to a score beside other trainers (an hour; ROUNDS=1, CLEANRL=checkout)
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python benchmarks/peers.py --rounds $(or $(ROUNDS),3) $(if $(CLEANRL),--cleanrl $(CLEANRL))
+
+bench-off-policy: setup ## speed of DQN, PQN, SAC and TD3 beside other trainers (an hour; ROUNDS=1, CLEANRL=checkout)
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python benchmarks/peers.py --off-policy --rounds $(or $(ROUNDS),3) $(if $(CLEANRL),--cleanrl $(CLEANRL))
 
 traps: setup ## plant every known defect into a copy and see which test catches it; writes docs/traps.md (half an hour)
 	$(BIN)/python benchmarks/plant_traps.py

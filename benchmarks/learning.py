@@ -3,8 +3,8 @@
     python benchmarks/learning.py --tasks cartpole,pendulum --seeds 1,2 --side both
 
 Every training is a process of its own with one thread, one after the other, at the lowest priority. Results are kept
-under build/benchmarks/learning, so that the whole can be stopped and continued; the page and its JSON are written anew
-after each.
+under build/benchmarks/learning and in the JSON files beside the pages, so that the whole can be stopped and continued,
+on another machine too; the page and its JSON are written anew after each.
 """
 
 from __future__ import annotations
@@ -16,31 +16,36 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from learn.page import write_page
+from learn.page import restore_results, write_pages
 from learn.result import Job, Result, find_result
-from learn.tasks import TASKS, Task
+from learn.tasks import TASKS
 from palaestra.config.overrides import parse_overrides
 from palaestra.config.recipes.registry import find_recipe
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import PalaestraError, UsageError, did_you_mean
 
+if TYPE_CHECKING:
+    from learn.task import Task
+
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "build" / "benchmarks" / "learning"
-PAGE = ROOT / "docs" / "benchmarks" / "learning.md"
+PAGES = ROOT / "docs" / "benchmarks"
 SIDES = ("sb3", "ours")
 
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
     KEPT.mkdir(parents=True, exist_ok=True)
+    restore_results(PAGES, KEPT)
     trial = parse_overrides(arguments.trial)
     try:
         for job in wanted(arguments.tasks, arguments.seeds, arguments.side, trial):
             show(find_result(KEPT, job) or run(job))
             if not trial:
-                write_page(PAGE, everything_known())
+                write_pages(PAGES, everything_known())
     except PalaestraError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -95,8 +100,8 @@ def make_job(side: str, name: str, seed: int, trial: dict[str, object]) -> Job:
 
 def our_settings(task: Task, trial: dict[str, object]) -> dict[str, object]:
     """Where the recipe leaves the defaults: an option that comes later, and is off, leaves old results standing."""
-    config = resolve_config(TrainConfig, find_recipe(task.recipe).config, trial)
-    return config.model_dump(mode="json", include={"env", "policy", "ppo"}, exclude_defaults=True)
+    config = resolve_config(TrainConfig, find_recipe(task.recipe).config_for(task.algorithm), trial)
+    return config.model_dump(mode="json", include={"env", "policy", task.algorithm}, exclude_defaults=True)
 
 
 def run(job: Job) -> Result:

@@ -1,13 +1,15 @@
 """Training speed, start-up, memory and time to a score beside other trainers, in one interleaved run.
 
     make bench-peers
+    make bench-off-policy    # DQN, PQN, SAC and TD3: python benchmarks/peers.py --off-policy
     python benchmarks/peers.py --peers palaestra eager sb3 --settings cleanrl --rounds 3     # a few minutes
     python benchmarks/peers.py --rounds 1 --seconds 1 --out /tmp/bench                       # a small try
 
-Settings: see benchmarks/peers/settings.py; peers: benchmarks/peers/catalogue.py. A peer that wants packages of its own
-gets an environment of its own under --venvs, from benchmarks/peers/requirements-*.txt; one that cannot be installed or
-fails is named with the reason. A setting that is measured replaces what peers.json in --out said of it before, whole;
-the others stay, each with the date it was measured at.
+Settings: see benchmarks/peers/settings.py; peers: benchmarks/peers/catalogue.py; those of off-policy algorithms and PQN
+are in benchmarks/peers/off_policy_settings.py. A peer that needs other packages than we do gets an environment of its
+own under --venvs, from benchmarks/peers/requirements-*.txt; one that cannot be installed or fails is named with the
+reason. A setting that is measured replaces what the JSON file in --out said of it before, whole; the others stay, each
+with the date it was measured at.
 """
 
 from __future__ import annotations
@@ -20,15 +22,18 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peers.catalogue import CATALOGUE, PEERS, Peer
 from peers.installing import CannotInstall, compile_ours, python_of
-from peers.page import page
+from peers.page import OFF_POLICY, PPO, Comparison, page
 from peers.plot import plot
 from peers.running import Measurement, measure
-from peers.settings import SETTINGS, Setting
 from peers.summary import Block
+
+if TYPE_CHECKING:
+    from peers.catalogue import Peer
+    from peers.off_policy_settings import OffPolicySetting
+    from peers.settings import Setting
 
 ROOT = Path(__file__).parents[1]
 NO_CHECKOUT = "no checkout was given (--cleanrl PATH)"
@@ -36,8 +41,9 @@ NO_CHECKOUT = "no checkout was given (--cleanrl PATH)"
 
 def main() -> None:
     asked = parse()
+    compared = OFF_POLICY if asked.off_policy else PPO
     machine = describe_machine()
-    wanted = [peer for peer in CATALOGUE if peer.name in asked.peers]
+    wanted = [peer for peer in compared.peers.values() if peer.name in (asked.peers or compared.peers)]
     usable = [peer for peer in wanted if peer.name != "cleanrl" or asked.cleanrl]
     pythons, absent = find_pythons(usable, asked.venvs)
     absent |= {peer.name: NO_CHECKOUT for peer in wanted if peer not in usable}
@@ -46,23 +52,25 @@ def main() -> None:
             print(f"{name}: {reason}", file=sys.stderr)
         return
     compile_ours()
-    blocks = read_blocks(asked.out / "peers.json")
-    for name in asked.settings:
-        setting = SETTINGS[name]
+    blocks = read_blocks(asked.out / f"{compared.name}.json")
+    for name in asked.settings or compared.settings:
+        setting = compared.settings[name]
         chosen = [peer for peer in wanted if name in peer.settings]
         missing = {peer.name: absent[peer.name] for peer in chosen if peer.name in absent}
         blocks[name] = take_turns(setting, [peer for peer in chosen if peer.name in pythons], pythons, missing, asked)
-        write(asked.out, blocks, machine)
-    print((asked.out / "peers.md").read_text())
+        write(asked.out, blocks, machine, compared)
+    print((asked.out / f"{compared.name}.md").read_text())
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), metavar="PEER", help=", ".join(PEERS))
-    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    peers, settings = ({**getattr(PPO, kind), **getattr(OFF_POLICY, kind)} for kind in ("peers", "settings"))
+    parser.add_argument("--off-policy", action="store_true", help="DQN, PQN, SAC and TD3 instead of PPO")
+    parser.add_argument("--peers", nargs="+", choices=peers, metavar="PEER", help=f"some of: {', '.join(peers)}")
+    parser.add_argument("--settings", nargs="+", choices=settings)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement, after warming up")
-    parser.add_argument("--cleanrl", type=Path, help="a CleanRL checkout, or its ppo.py: it takes part unmodified")
+    parser.add_argument("--cleanrl", type=Path, help="a CleanRL checkout, or its ppo.py: takes part unmodified")
     parser.add_argument("--venvs", type=Path, default=ROOT / ".peers", help="where their environments are made")
     parser.add_argument("--install-only", action="store_true", help="make the environments, say what failed, and leave")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks", help="folder for .json, .md and .svg")
@@ -82,7 +90,11 @@ def find_pythons(wanted: list[Peer], venvs: Path) -> tuple[dict[str, Path], dict
 
 
 def take_turns(
-    setting: Setting, peers: list[Peer], pythons: dict[str, Path], absent: dict[str, str], asked: argparse.Namespace
+    setting: Setting | OffPolicySetting,
+    peers: list[Peer],
+    pythons: dict[str, Path],
+    absent: dict[str, str],
+    asked: argparse.Namespace,
 ) -> Block:
     """Every round begins with another peer, so that none always follows the same neighbour's heat.
 
@@ -98,7 +110,9 @@ def take_turns(
     return Block(setting.name, time.strftime("%Y-%m-%d %H:%M"), load, asked.seconds, tuple(rounds), absent)
 
 
-def take_one(peer: Peer, setting: Setting, seed: int, python: Path, asked: argparse.Namespace) -> Measurement:
+def take_one(
+    peer: Peer, setting: Setting | OffPolicySetting, seed: int, python: Path, asked: argparse.Namespace
+) -> Measurement:
     more = [str(asked.cleanrl.resolve())] if peer.name == "cleanrl" else []
     found = measure(peer, setting, asked.seconds, seed, python, *more)
     speed = f"{found.steps_per_second:,.0f} steps/s" if found.steps_per_second else "no speed"
@@ -115,14 +129,15 @@ def read_blocks(path: Path) -> dict[str, Block]:
     return {name: Block.from_plain(told) for name, told in json.loads(path.read_text())["settings"].items()}
 
 
-def write(folder: Path, blocks: dict[str, Block], machine: dict[str, Any]) -> None:
+def write(folder: Path, blocks: dict[str, Block], machine: dict[str, Any], compared: Comparison) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    ordered = [blocks[name] for name in SETTINGS if name in blocks]
+    ordered = [blocks[name] for name in compared.settings if name in blocks]
     told = {"schema_version": 1, "machine": machine, "settings": {one.setting: asdict(one) for one in ordered}}
-    (folder / "peers.json").write_text(json.dumps(told, indent=1) + "\n")
-    notes = folder / "peers-notes.md"  # what a person has to say to them
-    (folder / "peers.md").write_text(page(ordered, machine, notes.read_text() if notes.exists() else ""))
-    (folder / "peers.svg").write_text(plot(ordered))
+    (folder / f"{compared.name}.json").write_text(json.dumps(told, indent=1) + "\n")
+    notes = folder / f"{compared.name}-notes.md"  # what a person has to say to them
+    text = notes.read_text() if notes.exists() else ""
+    (folder / f"{compared.name}.md").write_text(page(ordered, machine, text, compared))
+    (folder / f"{compared.name}.svg").write_text(plot(ordered, compared))
 
 
 def describe_machine() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One training with Palaestra as a user has it, judged: `python -m learn.ours JOB RESULT`."""
+"""One training with Palaestra as a user has it, evaluated: `python -m learn.ours JOB RESULT`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from palaestra.runs.metrics.reader import MetricsReader
 def main(job_file: Path, result_file: Path) -> None:
     job = Job(**json.loads(job_file.read_text()))
     with TemporaryDirectory(prefix="palaestra-learning-") as folder:
-        write_result(result_file, train_and_judge(job, Path(folder)))
+        write_result(result_file, train_and_evaluate(job, Path(folder)))
 
 
-def train_and_judge(job: Job, runs_root: Path) -> Result:
+def train_and_evaluate(job: Job, runs_root: Path) -> Result:
     started = perf_counter()
     outcome = palaestra.train(
         TASKS[job.task].recipe,
-        run="judged",
+        algorithm=TASKS[job.task].algorithm,
+        run="trained",
         runs_root=runs_root,
         seed=job.seed,
         total_steps=job.total_steps,
@@ -39,7 +40,7 @@ def train_and_judge(job: Job, runs_root: Path) -> Result:
     if outcome.record.agent_step < job.total_steps:
         raise RunFailed(f"Training was stopped at step {outcome.record.agent_step} of {job.total_steps}.")
     report = palaestra.evaluate(
-        "judged:latest", episodes=len(EVALUATION_SEEDS), seed=EVALUATION_SEEDS[0], runs_root=runs_root
+        "trained:latest", episodes=len(EVALUATION_SEEDS), seed=EVALUATION_SEEDS[0], runs_root=runs_root
     )
     with MetricsReader(outcome.directory.metrics_file) as metrics:
         last = metrics.episodes(limit=TRAINING_WINDOW)

@@ -44,9 +44,9 @@ class Result:
 
 def write_result(path: Path, result: Result) -> None:
     """Whole or not at all: a run that is stopped leaves no half result to be believed later."""
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(asdict(result), indent=1) + "\n")
-    draft.replace(path)
+    temporary = path.with_suffix(".temporary")
+    temporary.write_text(json.dumps(asdict(result), indent=1) + "\n")
+    temporary.replace(path)
 
 
 def read_result(path: Path) -> Result:

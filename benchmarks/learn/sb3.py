@@ -1,4 +1,4 @@
-"""One training with Stable-Baselines3's PPO or sb3-contrib's RecurrentPPO, judged: `python -m learn.sb3 JOB RESULT`."""
+"""One training with Stable-Baselines3 or sb3-contrib's RecurrentPPO, evaluated: `python -m learn.sb3 JOB RESULT`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -16,15 +16,20 @@ import sb3_contrib
 import stable_baselines3
 import torch
 from sb3_contrib import RecurrentPPO
-from stable_baselines3 import PPO
+from stable_baselines3 import DQN, PPO, SAC, TD3
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from learn.result import Job, Result, write_result
 from learn.tasks import EVALUATION_SEEDS, TASKS, TRAINING_WINDOW
 from palaestra.envs.make import load_plugins
 
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
 PACKAGES = (stable_baselines3, sb3_contrib, torch)
+OFF_POLICY: dict[str, type[BaseAlgorithm]] = {"DQN": DQN, "SAC": SAC, "TD3": TD3}
 
 
 def main(job_file: Path, result_file: Path) -> None:
@@ -42,7 +47,7 @@ def main(job_file: Path, result_file: Path) -> None:
         seconds=perf_counter() - started,
         versions={package.__name__: package.__version__ for package in PACKAGES},
     )
-    write_result(result_file, replace(result, returns=judge(model, envs, TASKS[job.task].env_id)))
+    write_result(result_file, replace(result, returns=evaluate(model, envs, TASKS[job.task].env_id)))
 
 
 def make_envs(job: Job) -> VecEnv:
@@ -54,21 +59,31 @@ def make_envs(job: Job) -> VecEnv:
     return envs
 
 
-def make_model(job: Job, envs: VecEnv) -> PPO | RecurrentPPO:
-    if job.settings.get("algorithm") == "RecurrentPPO":
-        return RecurrentPPO("MlpLstmPolicy", envs, seed=job.seed, device="cpu", **arguments(job.settings))
-    return PPO("MlpPolicy", envs, seed=job.seed, device="cpu", **arguments(job.settings))
+def make_model(job: Job, envs: VecEnv) -> BaseAlgorithm:
+    name = job.settings.get("algorithm", "PPO")
+    common = {"seed": job.seed, "device": "cpu", **arguments(job.settings)}
+    if name == "RecurrentPPO":
+        return RecurrentPPO("MlpLstmPolicy", envs, **common)
+    if name == "PPO":
+        return PPO("MlpPolicy", envs, **common)
+    return OFF_POLICY[name]("MlpPolicy", envs, **common, **exploration_noise(job.settings, envs))
+
+
+def exploration_noise(settings: dict[str, Any], envs: VecEnv) -> dict[str, Any]:
+    if settings.get("action_noise") is None:
+        return {}
+    size = envs.action_space.shape[-1]
+    return {"action_noise": NormalActionNoise(np.zeros(size), np.full(size, settings["action_noise"]))}
 
 
 def arguments(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a task as PPO takes them."""
-    ppo = {
-        name: falling(value["linear"]) if isinstance(value, dict) else value for name, value in settings["ppo"].items()
-    }
+    """The settings of a task as the peer's class takes them."""
+    given = settings["arguments"] if "arguments" in settings else settings["ppo"]
+    found = {name: falling(value["linear"]) if isinstance(value, dict) else value for name, value in given.items()}
     policy = dict(settings["policy"])
     if "activation_fn" in policy:
         policy["activation_fn"] = getattr(torch.nn, policy["activation_fn"])
-    return {**ppo, "policy_kwargs": policy}
+    return {**found, "policy_kwargs": policy}
 
 
 def falling(start: float) -> Any:
@@ -76,12 +91,12 @@ def falling(start: float) -> Any:
     return lambda remaining: remaining * start
 
 
-def judge(model: PPO | RecurrentPPO, envs: VecEnv, env_id: str) -> tuple[float, ...]:
+def evaluate(model: BaseAlgorithm, envs: VecEnv, env_id: str) -> tuple[float, ...]:
     """One deterministic episode per seed, each in an environment of its own, statistics frozen."""
     return tuple(play(model, envs, env_id, seed) for seed in EVALUATION_SEEDS)
 
 
-def play(model: PPO | RecurrentPPO, envs: VecEnv, env_id: str, seed: int) -> float:
+def play(model: BaseAlgorithm, envs: VecEnv, env_id: str, seed: int) -> float:
     env = gymnasium.make(env_id)
     observation, _ = env.reset(seed=seed)
     total, over, memory = 0.0, False, None  # without a memory the policy begins with an empty one

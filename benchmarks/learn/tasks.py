@@ -1,53 +1,21 @@
-"""What is learned, for how long, how often, and how both sides are judged.
+"""What is learned, for how long, how often, and how both sides are evaluated.
 
-The peer's settings are the public tuned ones of RL Zoo for PPO, translated into Stable-Baselines3's words. Where the
+The peer's settings are the public tuned ones of RL Zoo, translated into Stable-Baselines3's words. Where the
 Zoo names an older version of an environment (LunarLander-v2, HalfCheetah-v4) its settings serve the newer one. The Zoo
 does not know the memory task: there the peer has our settings, as far as RecurrentPPO has them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from learn.off_policy_tasks import OFF_POLICY_TASKS
+from learn.task import FIVE, THREE, PeerSettings, RecurrentPeerSettings, Task
 
 EVALUATION_SEEDS = tuple(range(1_000_000, 1_000_020))  # one episode each, the same for every side and training seed
 TRAINING_WINDOW = 100  # the last episodes of training that are averaged as a second measure
 
-
-@dataclass(frozen=True)
-class PeerSettings:
-    env_count: int
-    ppo: dict[str, Any]  # arguments of stable_baselines3.PPO; "linear" values are {"linear": start}
-    policy: dict[str, Any] = field(default_factory=dict)  # policy_kwargs; activation_fn by its name in torch.nn
-    normalize: bool = False  # VecNormalize over observations and rewards
-
-
-@dataclass(frozen=True)
-class RecurrentPeerSettings(PeerSettings):
-    """For sb3-contrib's RecurrentPPO. A class of its own, so that results of the others keep their names."""
-
-    algorithm: str = "RecurrentPPO"
-
-
-@dataclass(frozen=True)
-class Task:
-    env_id: str
-    recipe: str  # ours
-    total_steps: int
-    seeds: tuple[int, ...]  # ours: none of those that our settings were chosen on (1 to 8)
-    peer: PeerSettings
-    peer_seeds: tuple[int, ...]
-    digits: int = 1  # of returns, behind the point
-
-    def seeds_of(self, side: str) -> tuple[int, ...]:
-        return self.peer_seeds if side == "sb3" else self.seeds
-
-
-FIVE, THREE = (11, 12, 13, 14, 15), (11, 12, 13)
-
 WIDE = {"pi": [256, 256], "vf": [256, 256]}
 
-TASKS = {
+PPO_TASKS = {
     "cartpole": Task(
         env_id="CartPole-v1",
         recipe="cartpole",
@@ -163,3 +131,5 @@ TASKS = {
         ),
     ),
 }
+
+TASKS: dict[str, Task] = {**PPO_TASKS, **OFF_POLICY_TASKS}

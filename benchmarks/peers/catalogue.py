@@ -21,6 +21,17 @@ class Peer:
     remark: str = ""  # what a reader must know to judge the figure
 
 
+@dataclass(frozen=True)
+class Target:
+    """`side` shall be at least `ratio` times as fast as `against`, or solve it in as small a part of the time."""
+
+    against: str
+    setting: str
+    ratio: float
+    side: str = OURS
+    quantity: str = "steps_per_second"  # or solved_seconds, where less is better
+
+
 CATALOGUE = (
     Peer(OURS, "Palaestra", "peers.ours", ALL | {"memory"}, remark="`palaestra train`, all loggers and checkpoints on"),
     Peer(

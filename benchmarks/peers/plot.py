@@ -6,7 +6,8 @@ from html import escape
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from peers.catalogue import OURS, PEERS
+from peers.catalogue import OURS
+from peers.page import PPO, Comparison
 from peers.summary import Block, rows_of
 
 WIDTH, LEFT, RIGHT = 860, 240, 90  # pixels
@@ -20,7 +21,7 @@ class Bar(NamedTuple):
     speed: float
 
 
-def plot(blocks: list[Block]) -> str:
+def plot(blocks: list[Block], compared: Comparison = PPO) -> str:
     """On a logarithmic scale: the fastest is some hundred times the slowest."""
     groups = {block.setting: bars_of(block) for block in blocks}
     groups = {name: bars for name, bars in groups.items() if bars}
@@ -34,7 +35,7 @@ def plot(blocks: list[Block]) -> str:
         drawn.append(f'<text class="heading" x="10" y="{top + 16}">{escape(name)}</text>')
         top += HEADING
         for bar in bars:
-            drawn += draw_bar(bar, top, (log10(bar.speed) - low) / (high - low))
+            drawn += draw_bar(bar, compared.title(bar.peer), top, (log10(bar.speed) - low) / (high - low))
             top += BAR + GAP
     return svg(top + 10, [*scale(low, high, top), *drawn])
 
@@ -44,12 +45,12 @@ def bars_of(block: Block) -> list[Bar]:
     return sorted(bars, key=lambda bar: -bar.speed)
 
 
-def draw_bar(bar: Bar, top: int, share: float) -> list[str]:
+def draw_bar(bar: Bar, title: str, top: int, share: float) -> list[str]:
     colour = OUR_COLOUR if bar.peer.startswith(OURS) else THEIR_COLOUR
     length = share * (WIDTH - LEFT - RIGHT)
     middle = top + BAR - 5
     return [
-        f'<text class="name" x="{LEFT - 8}" y="{middle}" text-anchor="end">{escape(PEERS[bar.peer].title)}</text>',
+        f'<text class="name" x="{LEFT - 8}" y="{middle}" text-anchor="end">{escape(title)}</text>',
         f'<rect x="{LEFT}" y="{top}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>',
         f'<text x="{LEFT + length + 6:.1f}" y="{middle}">{bar.speed:,.0f}</text>',
     ]

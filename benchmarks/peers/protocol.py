@@ -21,7 +21,7 @@ import sys
 import time
 from collections import deque
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from peers.settings import SOLVED_EPISODES, SOLVED_RETURN, Setting
 
@@ -31,9 +31,25 @@ if TYPE_CHECKING:
 JOB = "PALAESTRA_PEER_JOB"
 
 
+class TimedSetting(Protocol):
+    """What the clock needs to know of a setting."""
+
+    @property
+    def warm_up_updates(self) -> int: ...
+    @property
+    def warm_up_steps(self) -> int: ...
+    @property
+    def total_steps(self) -> int: ...
+    @property
+    def until_solved(self) -> bool: ...
+
+
+Setting_co = TypeVar("Setting_co", bound=TimedSetting, covariant=True)
+
+
 @dataclass(frozen=True)
-class Job:
-    setting: Setting
+class Job(Generic[Setting_co]):
+    setting: Setting_co
     seconds: float  # to measure for, after warming up; less where all steps are taken before
     seed: int
     began: float  # when the process was started, in seconds since 1970
@@ -42,7 +58,7 @@ class Job:
         return json.dumps(asdict(self))
 
 
-def read_job() -> Job:
+def read_job() -> Job[Setting]:
     told = json.loads(os.environ[JOB])
     return Job(**{**told, "setting": Setting(**told["setting"])})
 
@@ -55,7 +71,11 @@ class Meter:
     """A peer calls `begin` before its first rollout and `update` after each update; `update` says whether to go on."""
 
     def __init__(
-        self, job: Job, say: Callable[..., None] = say, clock: Callable[[], float] = time.time, **versions: str
+        self,
+        job: Job[TimedSetting],
+        say: Callable[..., None] = say,
+        clock: Callable[[], float] = time.time,
+        **versions: str,
     ) -> None:
         self._job, self._say, self._clock = job, say, clock
         self._returns: deque[float] = deque(maxlen=SOLVED_EPISODES)

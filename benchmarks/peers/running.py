@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from peers.catalogue import Peer
+    from peers.off_policy_settings import OffPolicySetting
     from peers.settings import Setting
 
 BENCHMARKS = Path(__file__).parents[1]
@@ -87,7 +88,9 @@ class Tree:
                 one.kill()
 
 
-def measure(peer: Peer, setting: Setting, seconds: float, seed: int, python: Path, *more: str) -> Measurement:
+def measure(
+    peer: Peer, setting: Setting | OffPolicySetting, seconds: float, seed: int, python: Path, *more: str
+) -> Measurement:
     """What a peer said, as figures; of one that failed, the reason."""
     cores = max(setting.cores, peer.cores)
     with tempfile.TemporaryDirectory(prefix="palaestra-peer-", ignore_cleanup_errors=True) as folder:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from peers.catalogue import OURS
+from peers.catalogue import Target
 from peers.running import Measurement
 
 
@@ -47,17 +47,6 @@ class Row:
     solved: str  # "2 of 3"
     versions: dict[str, str]
     failed: str
-
-
-@dataclass(frozen=True)
-class Target:
-    """`side` shall be at least `ratio` times as fast as `against`, or solve it in as small a part of the time."""
-
-    against: str
-    setting: str
-    ratio: float
-    side: str = OURS
-    quantity: str = "steps_per_second"  # or solved_seconds, where less is better
 
 
 TARGETS = (

@@ -15,7 +15,7 @@ def trained(job, mean=7.0):
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     monkeypatch.setattr(learning, "KEPT", tmp_path / "kept")
-    monkeypatch.setattr(learning, "PAGE", tmp_path / "learning.md")
+    monkeypatch.setattr(learning, "PAGES", tmp_path)
     (tmp_path / "kept").mkdir()
     return tmp_path / "kept"
 
@@ -67,7 +67,7 @@ def test_each_training_is_one_gentle_process_and_is_done_only_once(started, kept
     assert ["learn.sb3" in words for words in started] == [True, True]
     assert len(list(kept.glob("*.json"))) == 2
     assert not list(kept.glob("*.job"))
-    assert "CartPole-v1" in learning.PAGE.read_text()
+    assert "CartPole-v1" in (learning.PAGES / "learning.md").read_text()
 
 
 def test_a_trial_leaves_the_page_alone(started, kept, monkeypatch):
@@ -75,7 +75,7 @@ def test_a_trial_leaves_the_page_alone(started, kept, monkeypatch):
     monkeypatch.setattr("sys.argv", words)
     assert learning.main() == 0
     assert len(started) == 1
-    assert not learning.PAGE.exists()
+    assert not (learning.PAGES / "learning.md").exists()
 
 
 def test_results_of_other_settings_do_not_reach_the_page(kept):
@@ -93,3 +93,13 @@ def test_our_settings_are_told_apart_by_what_differs_from_the_defaults():
     named = {learning.make_job("ours", "cartpole", 1, {"ppo": change}).name for change in (clipped, gentle)}
     assert len({plain.name, *named}) == 3
     assert learning.make_job("ours", "cartpole", 1, {"ppo": {"target_kl": None}}).name == plain.name
+
+
+def test_another_machine_continues_where_the_published_results_end(started, kept, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["learning.py", "--tasks", "cartpole", "--seeds", "1,2", "--side", "sb3"])
+    learning.main()
+    for path in kept.iterdir():
+        path.unlink()
+    monkeypatch.setattr("sys.argv", ["learning.py", "--tasks", "cartpole", "--seeds", "1,2,3", "--side", "sb3"])
+    learning.main()
+    assert len(started) == 3

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from learn.page import brief, page, write_page
+from learn.off_policy_tasks import OFF_POLICY_TASKS
+from learn.page import brief, page, write_pages
 from learn.result import Job, Result
 
 
@@ -78,9 +79,17 @@ def test_schedules_are_shown_in_a_word(settings, short):
 
 
 def test_the_page_and_its_json_hold_the_same_results(tmp_path):
-    write_page(tmp_path / "deep" / "learning.md", BOTH)
+    write_pages(tmp_path / "deep", BOTH)
     data = json.loads((tmp_path / "deep" / "learning.json").read_text())
     assert data["schema_version"] == 1
     assert [(row["job"]["side"], row["job"]["seed"], row["mean"]) for row in data["results"]] == [
         (each.job.side, each.job.seed, each.mean) for each in BOTH
     ]
+
+
+def test_off_policy_tasks_have_a_page_of_their_own_that_names_the_algorithm(tmp_path):
+    write_pages(tmp_path, [*BOTH, result("sb3", "pendulum-sac", 1, -150)])
+    assert "Pendulum-v1" not in (tmp_path / "learning.md").read_text()
+    found = rows_of((tmp_path / "learning-off-policy.md").read_text(), "Pendulum-v1, SAC")
+    assert found[0][4] == "-150.0 ± ? (1 of 5)"
+    assert page([result("ours", "pendulum-sac", 11, -1)], OFF_POLICY_TASKS).startswith("# DQN, SAC and TD3")

@@ -2,12 +2,12 @@
 
 from xml.etree import ElementTree as ET
 
-from peers.catalogue import CATALOGUE, OURS, PEERS
+from peers.catalogue import CATALOGUE, OURS, PEERS, Target
 from peers.page import page
 from peers.plot import plot
 from peers.running import Measurement
 from peers.settings import SETTINGS
-from peers.summary import TARGETS, Block, Target, ratio, rows_of
+from peers.summary import TARGETS, Block, ratio, rows_of
 
 MACHINE = {"cpu": "a processor", "cores": 2, "python": "3.11"}
 

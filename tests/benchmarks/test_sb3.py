@@ -56,7 +56,15 @@ def test_the_memory_task_is_trained_with_an_lstm_and_the_others_are_not():
     assert type(sb3.make_model(plain, sb3.make_envs(plain))) is PPO
 
 
-def test_judging_normalises_with_frozen_statistics():
+def test_off_policy_tasks_are_trained_with_the_class_and_noise_that_they_name():
+    for name, noise in (("cartpole-dqn", None), ("pendulum-sac", None), ("pendulum-td3", 0.1)):
+        job = Job("sb3", name, 1, 100, asdict(TASKS[name].peer))
+        model = sb3.make_model(job, sb3.make_envs(job))
+        assert type(model).__name__ == TASKS[name].peer.algorithm
+        assert getattr(model, "action_noise", None) is None if noise is None else model.action_noise._sigma == noise
+
+
+def test_evaluating_normalises_with_frozen_statistics():
     envs = sb3.make_envs(Job("sb3", "cartpole", 1, 100, SETTINGS))
     envs.obs_rms.mean[:] = 100.0
     before = envs.obs_rms.mean.copy(), envs.obs_rms.count

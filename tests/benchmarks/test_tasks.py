@@ -4,7 +4,9 @@ from dataclasses import asdict
 import gymnasium
 import pytest
 
-from learn.tasks import EVALUATION_SEEDS, TASKS, RecurrentPeerSettings
+from learn.off_policy_tasks import OFF_POLICY_TASKS
+from learn.task import RecurrentPeerSettings
+from learn.tasks import EVALUATION_SEEDS, PPO_TASKS, TASKS
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.policy import AUTO
 from palaestra.config.recipes.registry import find_recipe
@@ -20,7 +22,7 @@ def test_our_recipe_trains_in_the_environment_that_the_peer_gets(name):
     assert task.env_id in gymnasium.registry
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", PPO_TASKS)
 def test_neither_side_plays_more_than_a_rollout_beyond_the_budget(name):
     """Both round up to whole rollouts; ours must not gain more than one per cent by it."""
     task = TASKS[name]
@@ -36,7 +38,7 @@ def test_evaluation_has_the_seeds_that_our_own_evaluations_have():
     assert list(EVALUATION_SEEDS) == list(range(own.seed, own.seed + own.episodes))
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", PPO_TASKS)
 def test_the_peer_knows_every_setting(name):
     plain, memory = pytest.importorskip("stable_baselines3").PPO, pytest.importorskip("sb3_contrib").RecurrentPPO
     peer = TASKS[name].peer
@@ -44,8 +46,17 @@ def test_the_peer_knows_every_setting(name):
     assert set(peer.ppo) <= set(inspect.signature(algorithm.__init__).parameters)
 
 
+@pytest.mark.parametrize("name", OFF_POLICY_TASKS)
+def test_the_peer_of_an_off_policy_task_knows_every_setting(name):
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    peer = OFF_POLICY_TASKS[name].peer
+    parameters = inspect.signature(getattr(stable_baselines3, peer.algorithm).__init__).parameters
+    assert set(peer.arguments) <= set(parameters)
+    assert peer.algorithm.lower() == OFF_POLICY_TASKS[name].algorithm
+
+
 def test_where_ours_remembers_the_peer_does_too():
-    for task in TASKS.values():
+    for task in PPO_TASKS.values():
         graph = find_recipe(task.recipe).config.policy.graph
         nodes = shipped_graph("mlp" if graph == AUTO else graph)["nodes"].values()
         remembers = any(node["type"] in {"lstm", "gru", "mingru"} for node in nodes)

@@ -16,6 +16,7 @@ from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface,
 from palaestra.policies.build import build_policy
 
 CARTPOLE = EnvInterface(BoxSpec((4,)), DiscreteSpec(2))
+PENDULUM = EnvInterface(BoxSpec((3,)), BoxSpec((1,), low=(-2.0,), high=(2.0,)))
 # As Arena shows itself: what lies in each cell as a code up to 21, and nine bytes of one's own.
 ARENA = EnvInterface(
     DictSpec(
@@ -39,9 +40,9 @@ nodes:
 
 @pytest.fixture
 def run(tmp_path, describe):
-    def one(interface=CARTPOLE, graph="mlp"):
+    def one(interface=CARTPOLE, graph="mlp", role="actor_critic"):
         torch.manual_seed(0)
-        config = PolicyConfig(graph=graph, normalize_observations=graph == "mlp")
+        config = PolicyConfig(graph=graph, normalize_observations=graph == "mlp", role=role)
         policy = build_policy(config, interface).eval()
         described = describe(1, policy=config.model_dump(), interface=encode_interface(interface))
         CheckpointManager(tmp_path / "run").save(policy, described)
@@ -86,6 +87,30 @@ def test_onnx_acts_like_the_policy_on_any_batch(tmp_path, run, interface):
     action, value = evaluator.run(["action", "value"], drawn)
     np.testing.assert_allclose(action, wanted.distribution.mode()[0], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(value, wanted.value[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("role", "interface", "outputs"),
+    [
+        ("action_values", CARTPOLE, ["action", "value"]),
+        ("stochastic_actor", PENDULUM, ["action"]),
+        ("deterministic_actor", PENDULUM, ["action"]),
+    ],
+)
+def test_onnx_of_every_role_acts_like_the_policy_and_has_a_value_where_there_is_one(
+    tmp_path, run, role, interface, outputs
+):
+    policy = run(interface, role=role)
+    evaluator = ReferenceEvaluator(onnx.load(export_onnx(tmp_path / "run", tmp_path / "policy.onnx")))
+    assert evaluator.output_names == outputs
+    drawn = np.random.default_rng(1).normal(size=(7, *interface.observation_space.shape)).astype(np.float32)
+    with torch.no_grad():
+        wanted = policy(torch.from_numpy(drawn)[None], {})
+    found = evaluator.run(None, {"observation": drawn})
+    np.testing.assert_allclose(found[0], wanted.distribution.mode()[0], rtol=1e-4, atol=1e-5)
+    if len(outputs) == 2:
+        np.testing.assert_allclose(found[1], wanted.distribution.values.amax(dim=-1)[0], rtol=1e-4, atol=1e-5)
 
 
 def observations(interface, batch, generator):

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from palaestra.config.errors import LIBRARY_KEYS, NOTES, describe_errors, field_errors_of, nearest_key, translate_key
-from palaestra.config.keys import list_keys, section_names
+from palaestra.config.errors import describe_errors, field_errors_of, nearest_key
 from palaestra.config.resolve import resolve_config
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import MissingExtra, UsageError
@@ -68,39 +67,19 @@ def test_reasons_are_told_in_our_words_and_not_in_those_of_pydantic():
     assert not any(words in messages for words in ("Input", "should", "parse", "a valid "))
 
 
-def test_every_name_of_ours_in_the_table_is_a_key_and_none_of_theirs_is():
-    keys = {key.path for key in list_keys(TrainConfig)} | set(section_names(TrainConfig)) | {"run"}
-    assert set(LIBRARY_KEYS.values()) <= keys
-    assert not set(LIBRARY_KEYS) & keys
-    assert set(NOTES) <= set(LIBRARY_KEYS)
-
-
-@pytest.mark.parametrize(
-    ("typed", "ours"),
-    [
-        ("n_envs", "ppo.env_count"),
-        ("ppo.n_steps", "ppo.horizon"),
-        ("--lr", "ppo.learning_rate"),
-        ("--num-envs", "ppo.env_count"),
-        ("total_timesteps", "total_steps"),
-        ("learning_rate", "ppo.learning_rate"),
-        ("algo", "ppo"),
-        ("num_minibatches", "not their number"),
-    ],
-)
-def test_names_of_other_trainers_are_answered_with_ours(typed, ours):
-    assert ours in translate_key(typed)
-
-
-def test_a_name_that_nobody_uses_has_no_answer():
-    assert translate_key("gama") == ""
-    assert translate_key("--seeds") == ""
-
-
 @pytest.mark.parametrize(("typed", "ours"), [("n_envs", "ppo.env_count"), ("algo", "Algorithms: ppo")])
 def test_a_setting_by_another_trainers_name_is_refused_with_ours(typed, ours):
     with pytest.raises(UsageError, match=f"'{typed}'.*{ours}"):
         resolve_config(TrainConfig, None, {typed: 8})
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "ours"),
+    [("ppo", "ppo.learning_rate"), ("dqn", "dqn.learning_rate"), ("sac", "sac.learning_rate")],
+)
+def test_the_algorithm_that_is_chosen_decides_which_name_of_ours_is_given(algorithm, ours):
+    with pytest.raises(UsageError, match=f"'lr'.*this is called {ours}\\."):
+        resolve_config(TrainConfig, None, {"algorithm": algorithm, "lr": 1e-3})
 
 
 def test_a_setting_in_the_wrong_section_by_another_trainers_name_is_refused_with_ours():
@@ -123,3 +102,9 @@ def test_an_error_that_is_no_validation_keeps_its_words():
 
 def test_a_missing_extra_keeps_its_exit_code():
     assert field_errors_of(MissingExtra("'ALE/Pong-v5'", "atari"), TrainConfig, "env.id")[0].exit_code == 4
+
+
+@pytest.mark.parametrize(("algorithm", "meant"), [("ppo", "ppo.learning_rate"), ("sac", "sac.learning_rate")])
+def test_a_misspelt_key_is_sought_in_the_section_of_the_algorithm(algorithm, meant):
+    with pytest.raises(UsageError, match=f"Did you mean '{meant}'"):
+        resolve_config(TrainConfig, None, {"algorithm": algorithm, "leraning_rate": 1e-3})

@@ -206,3 +206,32 @@ def test_a_wrong_setting_is_told_before_a_missing_extra(monkeypatch):
     monkeypatch.setattr("palaestra.config.recipes.registry.find_spec", lambda _name: None)
     with pytest.raises(UsageError, match="total_steps"):
         build_request("walker2d", {"totl_steps": 1})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "message", "hint"),
+    [
+        ("cartpole", {"algorithm": "pqn", "dqn": {"prioritized": {"enabled": True}}}, "no replay buffer", "dqn"),
+        (
+            "pendulum",
+            {"algorithm": "td3", "total_steps": 5_000},
+            "td3.learning_starts=10000 is above total_steps=5000",
+            "td3.learning_starts=500",
+        ),
+        (
+            "cartpole",
+            {"algorithm": "dqn", "dqn": {"n_step": 60}, "env": {"max_episode_steps": 50}},
+            "dqn.n_step=60 is above env.max_episode_steps=50",
+            "dqn.n_step=5",
+        ),
+    ],
+)
+def test_settings_with_which_nothing_is_learned_are_refused_with_what_to_change(recipe, settings, message, hint):
+    with pytest.raises(UsageError) as caught:
+        resolve_training(recipe, settings)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_settings_of_other_algorithms_contradict_nothing():
+    assert resolve_training("pendulum", {"total_steps": 2_048, "td3": {"learning_starts": 10_000}}).algorithm == "ppo"

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from palaestra.core.metrics_logger import Sample
-from palaestra.loggers.status import StatusTracker, StepRate
+from palaestra.loggers.status import FIGURES, Figure, StatusTracker, StepRate
 
 
 def test_the_last_return_is_the_mean_over_at_most_100_episodes(header, episode_maker):
@@ -40,7 +42,21 @@ def test_a_sample_without_losses_keeps_the_last_ones(header, samples):
     board.take(samples[0])
     board.take(Sample(512, {"eval/episodic_return": 480.0}))
     assert board.status().evaluation == (512, 480.0)
-    assert board.status().policy_loss == -0.0123
+    assert board.status().figures[0] == Figure("policy loss", -0.0123)
+
+
+@pytest.mark.parametrize("algorithm", FIGURES)
+def test_the_figures_are_those_that_the_algorithm_reports(header, algorithm):
+    board = StatusTracker(replace(header, algorithm=algorithm))
+    board.take(Sample(1, {name: float(number) for number, (_, name) in enumerate(FIGURES[algorithm])}))
+    status = board.status()
+    assert [(figure.label, figure.value) for figure in status.figures] == [
+        (label, float(number)) for number, (label, _) in enumerate(FIGURES[algorithm])
+    ]
+    assert [figure.label for figure in status.figures if figure.is_count] == [
+        label for label, _ in FIGURES[algorithm] if label == "replay buffer"
+    ]
+    assert all(figure.value is None or figure.label for figure in status.line_figures)
 
 
 def test_a_run_that_goes_on_from_an_earlier_step_shows_that_step(header, samples):

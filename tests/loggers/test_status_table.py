@@ -8,7 +8,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from palaestra.loggers.status import RunHeader, Status, TaskStatus
+from palaestra.core.metrics_logger import Sample
+from palaestra.loggers.status import Figure, RunHeader, Status, StatusTracker, TaskStatus
 from palaestra.loggers.status_table import duration, printable_text, status_line, status_table
 
 STATUS = Status(
@@ -19,11 +20,14 @@ STATUS = Status(
     last_return=123.46,
     last_length=98.0,
     phase_shares=(("rollout", 0.6), ("learn", 0.35), ("other", 0.05)),
-    policy_loss=-0.0123,
-    value_loss=12.34567,
-    entropy=0.61,
-    approx_kl=0.00312,
-    learning_rate=2.25e-4,
+    figures=(
+        Figure("policy loss", -0.0123),
+        Figure("value loss", 12.34567),
+        Figure("entropy", 0.61),
+        Figure("approx KL", 0.00312),
+        Figure("learning rate", 2.25e-4),
+    ),
+    line_figures=(Figure("kl", 0.00312),),
     evaluation=(25_600, 480.0),
     checkpoint=(50, 25_600),
 )
@@ -81,7 +85,7 @@ def test_the_plain_line_counts_tasks_when_there_are_some():
 
 
 def test_a_run_that_has_only_begun_shows_dashes_not_zeros():
-    lines = drawn(Status(header=STATUS.header)).splitlines()
+    lines = drawn(StatusTracker(STATUS.header).status()).splitlines()
     assert lines[2].split() == ["│", "steps/s", "-", "ETA", "-", "│"]
     assert lines[3].split() == ["│", "return", "-", "policy", "loss", "-", "│"]
     assert lines[8].split() == ["│", "time", "-", "│"]
@@ -94,7 +98,10 @@ def test_a_run_that_has_only_begun_shows_dashes_not_zeros():
         replace(STATUS, header=RunHeader("日本語" * 20, "[red]x[/]", 1, Path("/tmp/[bold]"))),
         replace(STATUS, header=RunHeader("\x1b[31mred\x1b[0m\n", "x", 500_000, Path("/tmp"))),
         replace(
-            STATUS, last_return=-1.23456e20, value_loss=float("nan"), policy_loss=1e-300, evaluation=(10**12, 1e18)
+            STATUS,
+            last_return=-1.23456e20,
+            figures=(Figure("value loss", float("nan")), Figure("x", 1e-300), *STATUS.figures[2:]),
+            evaluation=(10**12, 1e18),
         ),
         replace(STATUS, step=10**9, steps_per_second=0.0),
     ],
@@ -105,6 +112,20 @@ def test_no_value_breaks_the_frame(status):
     assert {cell_len(line) for line in lines} == {78}
     assert [line[0] for line in lines] == ["╭", *"│" * 8, "╰"]
     assert "\x1b" not in "".join(lines)
+
+
+def test_the_rows_of_dqn_say_how_full_the_replay_buffer_is():
+    board = StatusTracker(replace(STATUS.header, algorithm="dqn"))
+    board.take(Sample(9, {"replay/transitions": 123_456.0, "losses/q_values": 17.5, "charts/epsilon": 0.25}))
+    lines = drawn(board.status()).splitlines()
+    assert [line[39:75].strip() for line in lines[3:8]] == [
+        "TD loss       -",
+        "Q value       17.5",
+        "epsilon       0.25",
+        "replay buffer 123,456",
+        "learning rate -",
+    ]
+    assert "| q 17.5 | epsilon 0.25" in status_line(board.status())
 
 
 def test_brackets_in_a_name_are_shown_as_they_are():

@@ -56,6 +56,17 @@ def torchrun(
     return jobs
 
 
+def elastic_torchrun(machines: Sequence[Machine], *words: str) -> list[Job]:
+    """Two of the machines train, the others wait to take a place; the first one holds the rendezvous."""
+    place = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-backend", "c10d"]
+    place += ["--rdzv-id", "pair", "--rdzv-endpoint", f"{machines[0].address}:{PORT}"]
+    train = ["-m", "palaestra", "train", *replace_keys([*TRAINING, "run=pair"], words)]
+    variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # torch 2.13 keeps the address of the first round otherwise
+    return [
+        machine.start(["torchrun", *place, "--local-addr", machine.address, *train], variables) for machine in machines
+    ]
+
+
 def replace_keys(words: Sequence[str], more: Sequence[str]) -> list[str]:
     """`more` wins over what `words` says of the same key."""
     replaced = {word.partition("=")[0] for word in more}

@@ -65,10 +65,15 @@ def test_modules_of_the_user_are_those_that_the_settings_name(small_config):
     assert imported_modules(small_config()) == []
 
 
-def test_either_setting_accepts_ranks_with_different_code(small_config):
+def test_one_setting_accepts_ranks_with_different_code(small_config, caplog):
     assert not accepts_different_ranks(small_config())
-    for section in ("distributed", "cluster"):
-        assert accepts_different_ranks(small_config(**{section: {"allow_different_code": True}}))
+    assert accepts_different_ranks(small_config(distributed={"allow_different_code": True}))
+    assert caplog.messages == []
+
+
+def test_the_setting_of_evaluations_accepts_ranks_with_a_note(small_config, caplog):
+    assert accepts_different_ranks(small_config(cluster={"allow_different_code": True}))
+    assert "is called distributed.allow_different_code" in caplog.text
 
 
 def test_ranks_with_other_settings_are_refused_by_name(small_config, two_ranks):

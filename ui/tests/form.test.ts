@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changesTo, differingKeys, flatten, layOver, type Nested } from '../src/lib/flat.ts';
-import { beginsWith, filterFields, parseNumber, readForm, variantOf } from '../src/lib/form_model.ts';
+import { beginsWith, filterFields, formOfAlgorithm, parseNumber, readForm, variantOf } from '../src/lib/form_model.ts';
 import { leftOut, valueAt, without, withValue } from '../src/lib/form_values.ts';
 import type { Schema } from '../src/lib/types.ts';
 
@@ -132,4 +132,13 @@ test('searching keeps the groups of what is found', () => {
 
 test('a checkpoint to begin with has its setting in every kind that learns', () => {
   assert.deepEqual(['native', 'cleanrl', 'script', 'matmul'].map(beginsWith), ['initial_weights', 'start_from', 'start_from', '']);
+});
+
+test('only the section of the chosen algorithm is shown', () => {
+  const section = { type: 'object', properties: { gamma: { type: 'number' } } } as const;
+  const form = readForm({ type: 'object', properties: { algorithm: { enum: ['ppo', 'dqn'] }, ppo: section, dqn: section, env: section } });
+  const names = (algorithm: string) => formOfAlgorithm(form, algorithm).fields.map((field) => field.path[0]);
+  assert.deepEqual(names('dqn'), ['algorithm', 'dqn', 'env']);
+  assert.deepEqual(names('ppo'), ['algorithm', 'ppo', 'env']);
+  assert.deepEqual(formOfAlgorithm(readForm(schema), undefined).fields.length, readForm(schema).fields.length);
 });

@@ -88,6 +88,8 @@ test('the return comes first, then evaluations, then the rest by name', () => {
   const groups = groupMetrics(['time/a', 'losses/b', 'eval/episodic_return', 'charts/SPS', 'charts/episodic_return', 'plain'], '');
   assert.deepEqual(groups.map((group) => group.title), ['charts', 'eval', 'losses', 'other', 'time']);
   assert.equal(groups[0]!.names[0], 'charts/episodic_return');
+  const values = groupMetrics(['losses/alpha', 'losses/actor_loss', 'losses/q_values', 'charts/SPS', 'charts/epsilon', 'charts/episodic_return', 'replay/transitions'], '');
+  assert.deepEqual(values.map((group) => group.names), [['charts/episodic_return', 'charts/epsilon', 'charts/SPS'], ['losses/q_values', 'losses/alpha', 'losses/actor_loss'], ['replay/transitions']]);
   assert.deepEqual(groupMetrics(['losses/kl', 'charts/SPS'], 'KL los').map((group) => group.names), [['losses/kl']]);
 });
 

@@ -24,6 +24,7 @@ from palaestra.policies.observations import storage_dtype
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from palaestra.config.policy import Role
     from palaestra.policies.agent import Agent
 
 TOLERANCE = 1e-4
@@ -52,8 +53,8 @@ def export_onnx(target: str | Path, out: str | Path, runs_root: Path | None = No
     path = _free_path(out, (".onnx",))
     onnx = _need("onnx")
     _need("onnxscript")
-    policy = load_policy(target, runs_root).policy
-    player = OnnxPlayer(policy).eval()
+    loaded = load_policy(target, runs_root)
+    player = OnnxPlayer(loaded.policy, loaded.checkpoint.policy.get("role", "actor_critic")).eval()
     inputs = player.example_inputs()
     model = _exported(player, inputs)
     _compare(onnx, model, player, inputs)
@@ -61,24 +62,34 @@ def export_onnx(target: str | Path, out: str | Path, runs_root: Path | None = No
     return path
 
 
+VALUE_ROLES = ("actor_critic", "action_values")  # the others leave values to their critics
+
+
 class OnnxPlayer(nn.Module):
     """One step of a batch, over a flat list of tensors: the observation (or its parts), then the memory's parts."""
 
-    def __init__(self, policy: Agent) -> None:
+    def __init__(self, policy: Agent, role: Role = "actor_critic") -> None:
         super().__init__()
         self.policy = policy
+        self.has_value = role in VALUE_ROLES
         space = policy.interface.observation_space
         self.observation_names = [name for name, _ in space.parts] if isinstance(space, DictSpec) else ["observation"]
         self.memory_names = list(policy.initial_memory(1))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Each input [B, …] -> action [B, …], value [B], then the next memory."""
+        """Each input [B, …] -> action [B, …], value [B] where the policy has one, then the next memory."""
         seen = len(self.observation_names)
         steps = dict(zip(self.observation_names, (one[None] for one in inputs[:seen]), strict=True))
         is_dict = isinstance(self.policy.interface.observation_space, DictSpec)
         memory = dict(zip(self.memory_names, inputs[seen:], strict=True))
         output = self.policy(steps if is_dict else steps["observation"], memory)
-        return output.distribution.mode()[0], output.value[0], *(output.memory[name] for name in self.memory_names)
+        value = (output.value[0],) if self.has_value else ()
+        return output.distribution.mode()[0], *value, *(output.memory[name] for name in self.memory_names)
+
+    @property
+    def output_names(self) -> list[str]:
+        value = ["value"] if self.has_value else []
+        return ["action", *value, *(f"next_{name}" for name in self.memory_names)]
 
     def example_inputs(self) -> tuple[Tensor, ...]:
         """Observations that are not all alike, from a generator of their own."""
@@ -100,7 +111,7 @@ def _exported(player: OnnxPlayer, inputs: tuple[Tensor, ...]) -> Any:
                 dynamo=True,
                 verbose=False,
                 input_names=[*player.observation_names, *player.memory_names],
-                output_names=["action", "value", *(f"next_{name}" for name in player.memory_names)],
+                output_names=player.output_names,
                 dynamic_shapes={"inputs": tuple({0: batch} for _ in inputs)},
             )
     except torch.onnx.OnnxExporterError as error:

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from palaestra.core.checkpoint import Checkpoint
 
 CARD = "README.md"
+ROLE_TITLES = {
+    "actor_critic": "actor and critic (PPO)",
+    "action_values": "action values (DQN, PQN)",
+    "stochastic_actor": "stochastic actor (SAC)",
+    "deterministic_actor": "deterministic actor (TD3)",
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def model_card(checkpoint: Checkpoint, repo_id: str) -> str:
     env_id = _cell(checkpoint.env.get("id", "unknown"))
     rows = {
         "environment": env_id,
+        "policy": _cell(ROLE_TITLES.get(str(checkpoint.policy.get("role", "actor_critic")), "unknown")),
         **_scores(checkpoint),
         "epoch": checkpoint.epoch,
         "agent steps": f"{checkpoint.agent_step:,}",

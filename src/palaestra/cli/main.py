@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "token": ("palaestra.cli.token", "show the daemon's token, or a sign-in link"),
     "repair": ("palaestra.cli.repair", "rebuild the daemon's index from the runs"),
     "recipes": ("palaestra.cli.recipes", "list the recipes"),
+    "algorithms": ("palaestra.cli.algorithms", "list the learning algorithms"),
     "config": ("palaestra.cli.config", "show all keys, a recipe's settings, the JSON schema"),
     "policies": ("palaestra.cli.policies", "list the networks and show their layers"),
     "envs": ("palaestra.cli.envs", "list the installed environments"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from typing import Any, NoReturn
 
-from palaestra.config.errors import translate_key
+from palaestra.config.library_names import translate_key
 from palaestra.core.errors import UsageError, did_you_mean
 
 

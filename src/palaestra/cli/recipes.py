@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
@@ -27,16 +27,21 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print_json(rows)
         return 0
-    table = [(row["name"], row["env"], row["total_steps"], _mark(row), row["summary"]) for row in rows]
-    print_table(("recipe", "env", "steps", "needs", "what"), table, empty=f"No recipe contains '{wanted}'.")
+    table = [
+        (row["name"], row["env"], ", ".join(row["algorithms"]), row["total_steps"], _mark(row), row["summary"])
+        for row in rows
+    ]
+    headings = ("recipe", "env", "algorithms", "steps", "needs", "what")
+    print_table(headings, table, empty=f"No recipe contains '{wanted}'.")
     return 0
 
 
-def _row(name: str) -> dict[str, object]:
+def _row(name: str) -> dict[str, Any]:
     recipe = find_recipe(name)
     return {
         "name": name,
         "env": recipe.config.env.id,
+        "algorithms": recipe.algorithms,
         "total_steps": recipe.config.total_steps,
         "extra": recipe.extra,
         "installed": is_installed(recipe.extra),
@@ -44,7 +49,7 @@ def _row(name: str) -> dict[str, object]:
     }
 
 
-def _mark(row: dict[str, object]) -> str:
+def _mark(row: dict[str, Any]) -> str:
     return str(row["extra"]) if row["installed"] else f"{row['extra']} (missing)"
 
 

@@ -57,6 +57,15 @@ class ClusterConfig(Frozen):
         allow_inf_nan=False,
         description="seconds without a sign of life until a node is left out and its work is done elsewhere",
     )
+    share_timeout: float = Field(
+        default=600.0,
+        ge=5.0,
+        allow_inf_nan=False,
+        description="seconds in which a worker must end an episode of its share (up to 16) of an evaluation; "
+        "else the share is played by another worker and this one is ended",
+    )
     allow_different_code: bool = Field(
-        default=False, description="use nodes whose code differs from that of this machine; results record it"
+        default=False,
+        description="evaluations and trials use nodes whose code differs from that of this machine; results record it; "
+        "ranks: distributed.allow_different_code",
     )

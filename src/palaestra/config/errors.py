@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from palaestra.config.keys import KeyInfo, list_keys, section_names
+from palaestra.config.library_names import ALGORITHMS, translate_key
 from palaestra.core.worker_kind import FieldError
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from palaestra.core.errors import PalaestraError
 
 
-def describe_errors(model_type: type[BaseModel], error: ValidationError) -> list[tuple[str, str]]:
-    """(message, hint) of every error, in the order of the keys."""
+def describe_errors(model_type: type[BaseModel], error: ValidationError, algorithm: str = "") -> list[tuple[str, str]]:
+    """(message, hint) of every error, in the order of the keys; `algorithm` is that of the training."""
     keys = {key.path: key for key in list_keys(model_type)}
     sections = section_names(model_type)
-    return [_describe(details, keys, sections) for details in error.errors(include_url=False)]
+    return [_describe(details, keys, sections, algorithm) for details in error.errors(include_url=False)]
 
 
 def field_errors_of(error: PalaestraError, model_type: type[BaseModel], key: str = "") -> list[FieldError]:
@@ -55,10 +56,10 @@ def nearest_key(unknown: str, known: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
-def _describe(details: ErrorDetails, keys: dict[str, KeyInfo], sections: list[str]) -> tuple[str, str]:
+def _describe(details: ErrorDetails, keys: dict[str, KeyInfo], sections: list[str], algorithm: str) -> tuple[str, str]:
     path = ".".join(str(part) for part in details["loc"])
     if details["type"] == "extra_forbidden":
-        return _unknown(path, keys, sections)
+        return _unknown(path, keys, sections, algorithm)
     key, reason = keys.get(path), error_reason(details)
     names_value = details["type"] == "value_error" and not reason.startswith("must ")
     if details["type"] == "missing":
@@ -81,12 +82,18 @@ def _expected(path: str, keys: dict[str, KeyInfo], is_choice: bool) -> str:
     return f"{path} is a section; set for example {inside}=…" if inside else ""
 
 
-def _unknown(path: str, keys: dict[str, KeyInfo], sections: list[str]) -> tuple[str, str]:
-    known = [*keys, *sections]
-    other = translate_key(path) if "ppo" in sections else ""  # the names of a training's settings
+def _unknown(path: str, keys: dict[str, KeyInfo], sections: list[str], algorithm: str) -> tuple[str, str]:
+    known = [name for name in (*keys, *sections) if _concerns(name, path, algorithm)]
+    other = translate_key(path, algorithm) if "ppo" in sections else ""  # the names of a training's settings
     near = "" if other else nearest_key(path, known)
     hint = f"Did you mean '{near}'?" if near else other or "'palaestra config keys' lists all keys."
     return f"No key named '{path}'.", hint
+
+
+def _concerns(name: str, unknown: str, algorithm: str) -> bool:
+    """Keys of other algorithms than the chosen one are not what was meant, unless their section was named."""
+    section = name.partition(".")[0]
+    return section not in ALGORITHMS or section in (algorithm or ALGORITHMS[0], unknown.partition(".")[0])
 
 
 # By pydantic's error type; {…} are its limits. Other types keep pydantic's message.
@@ -141,119 +148,3 @@ def _show(value: Any) -> str:
     """As YAML writes it, cut at 60 characters."""
     text = {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-LIBRARY_KEYS: dict[str, str] = {
-    # optimisation
-    "lr": "ppo.learning_rate",
-    "learning_rate": "ppo.learning_rate",
-    "anneal_lr": "ppo.learning_rate.kind",
-    "lr_schedule": "ppo.learning_rate.kind",
-    "batch_size": "ppo.minibatch_size",
-    "minibatch_size": "ppo.minibatch_size",
-    "num_minibatches": "ppo.minibatch_size",
-    "sgd_minibatch_size": "ppo.minibatch_size",
-    "n_epochs": "ppo.update_epochs",
-    "num_epochs": "ppo.update_epochs",
-    "update_epochs": "ppo.update_epochs",
-    "num_sgd_iter": "ppo.update_epochs",
-    "max_grad_norm": "ppo.max_grad_norm",
-    "grad_clip": "ppo.max_grad_norm",
-    "optimizer": "ppo.optimizer",
-    "weight_decay": "ppo.optimizer.weight_decay",
-    "adam_eps": "ppo.optimizer.epsilon",
-    # rollouts
-    "n_envs": "ppo.env_count",
-    "num_envs": "ppo.env_count",
-    "n_env": "ppo.env_count",
-    "n_steps": "ppo.horizon",
-    "num_steps": "ppo.horizon",
-    "rollout_length": "ppo.horizon",
-    "unroll_length": "ppo.horizon",
-    "rollout_fragment_length": "ppo.horizon",
-    "bptt_horizon": "ppo.segment_length",
-    "bptt_length": "ppo.segment_length",
-    "n_timesteps": "total_steps",
-    "timesteps": "total_steps",
-    "total_timesteps": "total_steps",
-    "num_timesteps": "total_steps",
-    # losses
-    "gamma": "ppo.gamma",
-    "discount": "ppo.gamma",
-    "gae_lambda": "ppo.gae_lambda",
-    "lambda": "ppo.gae_lambda",
-    "clip_range": "ppo.clip",
-    "clip_coef": "ppo.clip",
-    "clip_param": "ppo.clip",
-    "cliprange": "ppo.clip",
-    "clip_range_vf": "ppo.clip_value_loss",
-    "clip_vloss": "ppo.clip_value_loss",
-    "ent_coef": "ppo.entropy_coefficient",
-    "entropy_coef": "ppo.entropy_coefficient",
-    "entropy_coeff": "ppo.entropy_coefficient",
-    "vf_coef": "ppo.value_coefficient",
-    "value_coef": "ppo.value_coefficient",
-    "vf_loss_coeff": "ppo.value_coefficient",
-    "target_kl": "ppo.target_kl",
-    "norm_adv": "ppo.normalize_advantages",
-    "normalize_advantage": "ppo.normalize_advantages",
-    # the environment and the network
-    "env_id": "env.id",
-    "env_name": "env.id",
-    "env_kwargs": "env.kwargs",
-    "num_workers": "env.workers",
-    "n_workers": "env.workers",
-    "vec_env": "env.workers",
-    "norm_obs": "policy.normalize_observations",
-    "norm_reward": "policy.normalize_returns",
-    "normalize": "policy.normalize_observations",
-    "net_arch": "policy.settings",
-    "hidden_size": "policy.settings",
-    "policy_kwargs": "policy.settings",
-    # the run
-    "exp_name": "run",
-    "name": "run",
-    "sink": "loggers",
-    "tensorboard_log": "loggers.tensorboard",
-    "track": "loggers.wandb.enabled",
-    "wandb_project_name": "loggers.wandb.project",
-    "wandb_project": "loggers.wandb.project",
-    "wandb_entity": "loggers.wandb.entity",
-    "cuda": "device",
-    "save_freq": "checkpoints.save_interval",
-    "save_interval": "checkpoints.save_interval",
-    "checkpoint_interval": "checkpoints.save_interval",
-    "eval_freq": "evaluate_interval",
-    "eval_interval": "evaluate_interval",
-    "n_eval_episodes": "evaluation.episodes",
-    "eval_episodes": "evaluation.episodes",
-    "pretrained": "initial_weights",
-    "load": "initial_weights",
-}
-
-# What the key alone does not tell.
-NOTES: dict[str, str] = {
-    "num_minibatches": "It is the size of a minibatch, not their number.",
-    "anneal_lr": "Choose linear or constant.",
-    "net_arch": "For policy=mlp: policy.settings.hidden=[64,64].",
-    "hidden_size": "For policy=mlp: policy.settings.hidden=[64,64].",
-    "policy_kwargs": "For policy=mlp: policy.settings.hidden=[64,64].",
-    "cuda": "Choose cpu or cuda.",
-    "clip_range_vf": "It is true or false; the range is that of ppo.clip.",
-}
-
-ALGORITHMS = ("ppo", "pqn", "dqn", "sac", "td3")
-ALGORITHM_NAMES = ("algo", "alg", "agent")
-
-
-def translate_key(name: str) -> str:
-    """`In Palaestra this is called ppo.env_count.` for `n_envs`, `ppo.n_envs` or `--n-envs`; else an empty string."""
-    plain = name.lstrip("-").replace("-", "_").lower()
-    leaf = plain.rpartition(".")[2]
-    if plain in ALGORITHM_NAMES:
-        names = ", ".join(ALGORITHMS)
-        return f"Algorithms: {names}. Choose one with algorithm={ALGORITHMS[0]}; its settings are {ALGORITHMS[0]}.*."
-    for candidate in (plain, leaf):
-        if candidate in LIBRARY_KEYS:
-            return f"In Palaestra this is called {LIBRARY_KEYS[candidate]}. {NOTES.get(candidate, '')}".rstrip()
-    return ""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from palaestra.config.base import Frozen, note_old_name
 from palaestra.config.errors import describe_errors
 from palaestra.config.keys import nested_model
+from palaestra.config.off_policy import OffPolicyConfig
 from palaestra.config.recipes.registry import find_recipe, require_extra
 from palaestra.config.train import TrainConfig
 from palaestra.core.errors import UsageError
@@ -28,7 +29,7 @@ def resolve_config(model_type: type[Model], base: Model | None, overrides: Mappi
     try:
         return model_type.model_validate(merged)
     except ValidationError as error:
-        lines = describe_errors(model_type, error)
+        lines = describe_errors(model_type, error, str(merged.get("algorithm", "")))
         if len(lines) == 1:
             message, hint = lines[0]
             raise UsageError(message, hint) from error
@@ -62,7 +63,33 @@ def resolve_training(recipe_name: str, overrides: Mapping[str, Any]) -> TrainCon
     if recipe_name:
         recipe = find_recipe(recipe_name)
         base = recipe.config_for(str(overrides.get("algorithm", recipe.config.algorithm)))
-    return resolve_config(TrainConfig, base, overrides)
+    config = resolve_config(TrainConfig, base, overrides)
+    refuse_contradictions(config)
+    return config
+
+
+def refuse_contradictions(config: TrainConfig) -> None:
+    """Settings that are valid one by one, and with which nothing could be learned."""
+    algorithm, settings = config.algorithm, config.algorithm_settings
+    if algorithm == "pqn" and config.dqn.prioritized.enabled:
+        raise UsageError(
+            "dqn.prioritized.enabled=true has no effect with algorithm=pqn, which has no replay buffer.",
+            "Take algorithm=dqn for prioritised replay, or leave the setting out.",
+        )
+    if not isinstance(settings, OffPolicyConfig):
+        return
+    if settings.learning_starts > config.total_steps:
+        raise UsageError(
+            f"{algorithm}.learning_starts={settings.learning_starts} is above total_steps={config.total_steps}: "
+            "training would end before its first update.",
+            f"Try {algorithm}.learning_starts={config.total_steps // 10}, or raise total_steps.",
+        )
+    limit = config.env.max_episode_steps
+    if limit is not None and settings.n_step > limit:
+        raise UsageError(
+            f"{algorithm}.n_step={settings.n_step} is above env.max_episode_steps={limit}, the longest episode.",
+            f"Try {algorithm}.n_step={min(5, limit)}.",
+        )
 
 
 def build_request(

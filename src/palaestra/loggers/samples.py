@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 EPISODIC_RETURN = "charts/episodic_return"
 EPISODIC_LENGTH = "charts/episodic_length"
 LEARNING_RATE = "charts/learning_rate"
+EPSILON = "charts/epsilon"
+REPLAY_TRANSITIONS = "replay/transitions"
 STEPS_PER_SECOND = "charts/SPS"
 EVALUATED_RETURN = "eval/episodic_return"
 EVALUATED_LENGTH = "eval/episodic_length"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from palaestra.core.episodes import episode_lengths, episode_returns
 from palaestra.loggers.samples import (
+    EPSILON,
     EVALUATED_RETURN,
     LEARNING_RATE,
+    REPLAY_TRANSITIONS,
     STEPS_PER_SECOND,
     TASKS_COMPLETED,
     TASKS_PER_SECOND,
@@ -17,6 +20,7 @@ from palaestra.loggers.samples import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from palaestra.core.clock import Clock
@@ -33,6 +37,68 @@ class RunHeader:
     recipe: str
     total_steps: int
     directory: Path
+    algorithm: str = "ppo"
+
+
+# By algorithm: the figures of its updates in the table, as (label, metric).
+FIGURES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {
+        "ppo": (
+            ("policy loss", "losses/policy_loss"),
+            ("value loss", "losses/value_loss"),
+            ("entropy", "losses/entropy"),
+            ("approx KL", "losses/approx_kl"),
+            ("learning rate", LEARNING_RATE),
+        ),
+        "pqn": (
+            ("TD loss", "losses/td_loss"),
+            ("Q value", "losses/q_values"),
+            ("epsilon", EPSILON),
+            ("grad norm", "losses/grad_norm"),
+            ("learning rate", LEARNING_RATE),
+        ),
+        "dqn": (
+            ("TD loss", "losses/td_loss"),
+            ("Q value", "losses/q_values"),
+            ("epsilon", EPSILON),
+            ("replay buffer", REPLAY_TRANSITIONS),
+            ("learning rate", LEARNING_RATE),
+        ),
+        "sac": (
+            ("actor loss", "losses/actor_loss"),
+            ("critic loss", "losses/qf_loss"),
+            ("Q value", "losses/qf1_values"),
+            ("temperature", "losses/alpha"),
+            ("replay buffer", REPLAY_TRANSITIONS),
+        ),
+        "td3": (
+            ("actor loss", "losses/actor_loss"),
+            ("critic loss", "losses/qf_loss"),
+            ("Q value", "losses/qf1_values"),
+            ("replay buffer", REPLAY_TRANSITIONS),
+            ("learning rate", LEARNING_RATE),
+        ),
+    }
+)
+# By algorithm: those of the one-line status.
+LINE_FIGURES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {
+        "ppo": (("kl", "losses/approx_kl"),),
+        "pqn": (("q", "losses/q_values"), ("epsilon", EPSILON)),
+        "dqn": (("q", "losses/q_values"), ("epsilon", EPSILON)),
+        "sac": (("q", "losses/qf1_values"), ("temperature", "losses/alpha")),
+        "td3": (("q", "losses/qf1_values"),),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the updates."""
+
+    label: str
+    value: float | None
+    is_count: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,11 +121,8 @@ class Status:
     last_return: float | None = None  # mean over the last episodes, at most 100
     last_length: float | None = None
     phase_shares: tuple[tuple[str, float], ...] = ()  # name, share of wall time in 0..1
-    policy_loss: float | None = None
-    value_loss: float | None = None
-    entropy: float | None = None
-    approx_kl: float | None = None
-    learning_rate: float | None = None
+    figures: tuple[Figure, ...] = ()  # of the updates, those that fit the algorithm
+    line_figures: tuple[Figure, ...] = ()
     evaluation: tuple[int, float] | None = None  # step, mean return
     checkpoint: tuple[int, int] | None = None  # epoch, step
     tasks_completed: int | None = None  # None: there is no curriculum
@@ -115,17 +178,18 @@ class StatusTracker:
             last_return=_mean([total_reward for total_reward, _ in self._recent]),
             last_length=_mean([length for _, length in self._recent]),
             phase_shares=self._phase_shares(),
-            policy_loss=latest("losses/policy_loss"),
-            value_loss=latest("losses/value_loss"),
-            entropy=latest("losses/entropy"),
-            approx_kl=latest("losses/approx_kl"),
-            learning_rate=latest(LEARNING_RATE),
+            figures=self._figures(FIGURES),
+            line_figures=self._figures(LINE_FIGURES),
             evaluation=self._evaluation,
             checkpoint=self.checkpoint,
             tasks_completed=int(self._latest[TASKS_COMPLETED]) if TASKS_COMPLETED in self._latest else None,
             tasks_per_second=latest(TASKS_PER_SECOND),
             tasks=self._tasks(),
         )
+
+    def _figures(self, table: Mapping[str, tuple[tuple[str, str], ...]]) -> tuple[Figure, ...]:
+        rows = table.get(self._header.algorithm, ())
+        return tuple(Figure(label, self._latest.get(name), name == REPLAY_TRANSITIONS) for label, name in rows)
 
     def _tasks(self) -> tuple[TaskStatus, ...]:
         shares = {task: value for name, value in self._latest.items() if (task := task_metric(name, "share"))}

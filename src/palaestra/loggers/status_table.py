@@ -6,6 +6,7 @@ The table is laid out by hand: rich's own Table and Panel take 6 ms to draw, whi
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from palaestra.core.lazy_import import lazy_import
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rich import text as rich_text
     from rich.text import Text
 
-    from palaestra.loggers.status import Status, TaskStatus
+    from palaestra.loggers.status import Figure, Status, TaskStatus
 else:
     cells = lazy_import("rich.cells")  # not for plain lines
     rich_text = lazy_import("rich.text")
@@ -53,7 +54,7 @@ def status_line(status: Status) -> str:
         f"ETA {duration(status.seconds_left)}",
         f"return {_number(status.last_return)}",
         f"length {_number(status.last_length)}",
-        f"kl {_fraction(status.approx_kl)}",
+        *(f"{figure.label} {_figure(figure)}" for figure in status.line_figures),
     ]
     if status.tasks_completed is not None:
         parts.append(f"tasks {status.tasks_completed:,} ({_number(status.tasks_per_second)}/s)")
@@ -112,13 +113,19 @@ def _progress(status: Status) -> tuple[tuple[str, str], ...]:
 
 
 def _rows(status: Status) -> list[tuple[str, str, str, str]]:
+    """What every run has on the left, the figures of the algorithm on the right."""
+    left = [
+        ("return", _number(status.last_return)),
+        ("length", _number(status.last_length)),
+        ("episodes", f"{status.episode_count:,}"),
+        ("evaluation", _evaluation(status)),
+        ("checkpoint", _checkpoint(status)),
+    ]
+    right = [(figure.label, _figure(figure)) for figure in status.figures]
+    rows = zip_longest(left, right, fillvalue=("", ""))
     return [
         ("steps/s", _count(status.steps_per_second), "ETA", duration(status.seconds_left)),
-        ("return", _number(status.last_return), "policy loss", _fraction(status.policy_loss)),
-        ("length", _number(status.last_length), "value loss", _fraction(status.value_loss)),
-        ("episodes", f"{status.episode_count:,}", "entropy", _fraction(status.entropy)),
-        ("evaluation", _evaluation(status), "approx KL", _fraction(status.approx_kl)),
-        ("checkpoint", _checkpoint(status), "learning rate", _fraction(status.learning_rate)),
+        *((*own, *figure) for own, figure in rows),
     ]
 
 
@@ -186,6 +193,10 @@ def _count(value: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:,.1f}"
+
+
+def _figure(figure: Figure) -> str:
+    return _count(figure.value) if figure.is_count else _fraction(figure.value)
 
 
 def _fraction(value: float | None) -> str:

@@ -115,7 +115,8 @@ def _evaluators(state: TrainingState, directory: RunDirectory) -> list[Backgroun
 def _open_loggers(run: PreparedRun) -> LoggerFanout:
     config, session = run.state.config, run.session
     wanted = config.loggers.model_copy(update={"console": False}) if run.job.quiet else config.loggers
-    header = RunHeader(session.record.name, session.record.recipe, config.total_steps, session.directory.path)
+    record, path = session.record, session.directory.path
+    header = RunHeader(record.name, record.recipe, config.total_steps, path, config.algorithm)
 
     def on_dropped(name: str, error: Exception) -> None:
         log_traceback(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ from palaestra.training.distributed.shared_memory_group import SharedMemoryGroup
 if TYPE_CHECKING:
     from palaestra.algorithms.group import Group
 
+
+logger = logging.getLogger(__name__)
 
 PER_MACHINE = {"distributed.interface"}  # settings in which ranks may differ
 
@@ -97,8 +100,14 @@ def require_same_code(config: TrainConfig, group: Group) -> list[RankCodeDiffere
 
 
 def accepts_different_ranks(config: TrainConfig) -> bool:
-    """`distributed.allow_different_code`; `cluster.allow_different_code` also accepts ranks, as in version 0.1."""
-    return config.distributed.allow_different_code or config.cluster.allow_different_code
+    """`distributed.allow_different_code`; the key of evaluations and trials is accepted with a note in this version."""
+    if config.cluster.allow_different_code and not config.distributed.allow_different_code:
+        logger.warning(
+            "For the ranks of a training, cluster.allow_different_code is called distributed.allow_different_code; "
+            "it is accepted in this version."
+        )
+        return True
+    return config.distributed.allow_different_code
 
 
 def imported_modules(config: TrainConfig) -> list[str]:

@@ -97,6 +97,28 @@ def test_a_worker_killed_in_mid_batch_costs_time_and_no_episode_comes_twice(eval
     assert result.report.episodes == tuple(LocalEvaluator(target.loaded).evaluate(in_cartpole))
 
 
+@pytest.mark.fault("V2")
+@pytest.mark.slow
+def test_a_hung_worker_on_a_live_node_loses_its_share_to_another(target, tmp_path, trained_run, monkeypatch, caplog):
+    """The environment hangs in the first process that plays seed 52; nobody kills it but the driver."""
+    monkeypatch.syspath_prepend(HERE)
+    env = EnvConfig(id="waiting_env:Waiting-v0", kwargs={"folder": str(tmp_path)})
+    plan = make_plan("judged:3", env, episodes=8, seed=50)
+    came = []
+    with RayClient(ClusterConfig(cpus=2, share_timeout=20)) as evaluator:
+        request = make_request(target.checkpoint, [plan])
+        number = evaluator.send(request, target.checkpoint.path, trust_module=True, on_episodes=came.extend)
+        result = answer_of(evaluator, number)
+    assert (result.error, result.retries) == (None, 1)
+    assert sorted(episode.seed for episode in came) == list(plan.seeds), "each exactly once"
+    in_cartpole = make_plan("judged:3", trained_run.env, episodes=8, seed=50)
+    assert result.report.episodes == tuple(LocalEvaluator(target.loaded).evaluate(in_cartpole))
+    hung = int((tmp_path / "pid").read_text())
+    (line,) = [message for message in caplog.messages if "Worker left out" in message]
+    assert f"process {hung} on " in line
+    assert "no episode of 'default' ended within 20 s (cluster.share_timeout)" in line
+
+
 @pytest.mark.slow
 def test_many_requests_are_under_way_at_once_and_a_refusal_concerns_one(evaluator, target, trained_run):
     path = target.checkpoint.path

@@ -47,6 +47,18 @@ class RayTaskError(RayError):
         self.ip = ip
 
 
+class Reference(int):
+    """Ray's generator of a task with one response: what it yields is read with `StandIn.get`."""
+
+    def __next__(self):
+        return self
+
+
+def last_response(function):
+    """The function without signs of progress."""
+    return lambda *words: [*function(*words)][-1]
+
+
 class StandIn:
     """Ray as far as the driver knows it: tasks are carried out when somebody waits for them."""
 
@@ -85,7 +97,7 @@ class StandIn:
             def start(*words, label_selector=None):
                 self.tasks.append((function, words))
                 self.selectors.append(label_selector)
-                return len(self.tasks)
+                return Reference(len(self.tasks))
 
             return SimpleNamespace(
                 remote=start, options=lambda **given: SimpleNamespace(remote=lambda *words: start(*words, **given))
@@ -99,7 +111,7 @@ class StandIn:
 
     def get(self, reference):
         function, words = self.tasks[reference - 1]
-        return self.act(reference, function, words)
+        return self.act(reference, last_response(function), words)
 
 
 @pytest.fixture
@@ -144,7 +156,7 @@ def test_a_request_is_played_in_shares_by_tasks_of_one_processor(drive, trained_
     assert len(parts) == 3
     assert seeds_of(parts) == list(range(50, 56))
     assert (done["done"], done["error"]) == (True, "")
-    assert ray.options == {"num_cpus": 1, "max_retries": 0}
+    assert ray.options == {"num_cpus": 1, "max_retries": 0, "num_returns": "streaming"}
     assert all(isinstance(word, str | bytes) for _, words in ray.tasks for word in words)
     at_home = evaluate_target("judged:3", trained_run.root, episodes=6, seed=50)
     rows = {row["seed"]: row["total_reward"] for part in parts for row in part["episodes"]}
@@ -278,6 +290,73 @@ def test_shares_on_a_node_that_falls_silent_are_played_again_and_late_results_dr
     assert drive.notes == [
         "Node left out: b (10.0.0.b): no response for 20 s. Its episodes are played elsewhere.",
     ]
+
+
+class WithHungWorker(StandIn):
+    """The worker of the task `hung` says that it has begun, and never anything else until `is_freed`."""
+
+    def __init__(self, monkeypatch, hung):
+        super().__init__()
+        self.hung, self.begun, self.cancelled, self.now, self.is_freed = hung, set(), [], 0.0, True
+        self.names = ["a", "b"]
+        monkeypatch.setattr(driver_module, "monotonic", lambda: self.now)
+
+    def wait(self, references, num_returns, timeout):
+        self.now += 0.5
+        ready = [each for each in references if each not in self.begun or (each in self.cancelled and self.is_freed)]
+        return super().wait(ready, num_returns, timeout)
+
+    def get(self, reference):
+        if reference in self.cancelled:
+            raise WorkerCrashedError
+        if self.hung(reference) and reference not in self.begun:
+            self.begun.add(reference)
+            return json.dumps({"host": "host-b", "pid": 4711, "node": "b", "finished": 0})
+        return on_node("a", super().get(reference))
+
+    def cancel(self, reference, force):
+        assert force
+        self.cancelled.append(reference)
+
+
+@pytest.mark.parametrize("is_freed", [True, False])
+def test_a_share_of_a_hung_worker_is_played_by_another(drive, monkeypatch, is_freed):
+    ray = WithHungWorker(monkeypatch, lambda number: number == 2)
+    ray.is_freed = is_freed  # False: the process is stopped, and Ray cannot end it
+    *parts, done = drive(ray, cluster=ClusterConfig(share_timeout=30))
+    assert seeds_of(parts) == list(range(50, 56)), "each exactly once"
+    assert (done["error"], done["retries"], ray.cancelled) == ("", 1, [2])
+    (note,) = drive.notes
+    assert note.startswith("Worker left out: process 4711 on b (10.0.0.b): ")
+    assert note.endswith("no episode of 'default' ended within 30 s (cluster.share_timeout).")
+
+
+def test_episodes_that_hang_every_worker_leave_a_partial_result(drive, monkeypatch):
+    ray = WithHungWorker(monkeypatch, lambda number: share_from_json(ray.tasks[number - 1][1][0]).plan.seeds == (50,))
+    *parts, done = drive(ray, cluster=ClusterConfig(share_timeout=30))
+    assert seeds_of(parts) == [51, 52, 53, 54, 55]
+    assert "from seed 50 on failed 4 times: no episode of 'default' ended within 30 s" in done["error"]
+    assert "Node left out: b (10.0.0.b): no episode of 'default'" in "".join(drive.notes)
+
+
+def test_progress_postpones_the_deadline(drive, monkeypatch, trained_run):
+    """A worker that says every 20 s that another episode has ended keeps its share."""
+
+    class Slow(WithHungWorker):
+        signs = 0
+
+        def get(self, reference):
+            self.signs += 1
+            self.now += 20.0
+            if self.signs < 6:
+                return json.dumps({"host": "host-b", "pid": 4711, "node": "b", "finished": self.signs})
+            return on_node("b", StandIn.get(self, reference))
+
+    ray = Slow(monkeypatch, lambda number: False)
+    plan = make_plan("judged:3", trained_run.env, episodes=1, seed=50)
+    *parts, done = drive(ray, plan, cluster=ClusterConfig(share_timeout=30))
+    assert (seeds_of(parts), ray.signs) == ([50], 6)
+    assert (done["retries"], drive.notes) == (0, [])
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told(drive, trained_run):

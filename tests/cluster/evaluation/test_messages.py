@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 import pytest
 
@@ -10,9 +11,11 @@ from palaestra.cluster.evaluation.messages import (
     CodeRefusal,
     InvalidResponse,
     PlayedShare,
+    Progress,
     Refusal,
     Worker,
     imported_modules,
+    progress_to_json,
     read_response,
     share_from_json,
     share_to_json,
@@ -77,6 +80,13 @@ def test_a_refusal_says_what_and_why():
 def test_garbage_is_refused(nonsense):
     with pytest.raises(InvalidResponse):
         read_response(nonsense, PLAN)
+
+
+def test_progress_says_who_plays_and_how_many_episodes_have_ended():
+    line = json.loads(progress_to_json("node-b", 3))
+    assert read_response(json.dumps(line), PLAN) == Progress(Worker(line["host"], "node-b"), os.getpid(), 3)
+    with pytest.raises(InvalidResponse, match="finished"):
+        read_response(json.dumps({**line, "finished": -1}), PLAN)
 
 
 def test_an_endless_answer_is_refused_before_it_is_read(monkeypatch):

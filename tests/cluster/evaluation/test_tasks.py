@@ -27,10 +27,17 @@ def _fresh_worker(monkeypatch):
     monkeypatch.setattr(tasks, "_evaluators", tasks.OrderedDict())
 
 
+def response_of(*words):
+    """The last line of what a worker says of a share."""
+    *progress, response = tasks.play_share(*words)
+    assert all("finished" in json.loads(line) for line in progress)
+    return response
+
+
 def played(request, sidecar, weights, **changes):
     plan = replace(request.plans[0], **changes)
     return read_response(
-        tasks.play_share(share_to_json(request, plan, trust_module=False, code=code_of_process(())), sidecar, weights),
+        response_of(share_to_json(request, plan, trust_module=False, code=code_of_process(())), sidecar, weights),
         plan,
     )
 
@@ -73,7 +80,7 @@ def test_one_thread_plays_and_the_others_are_left_as_they_were(asked, monkeypatc
     )
     before = torch.get_num_threads()
     request, sidecar, weights = asked
-    tasks.play_share(
+    response_of(
         share_to_json(request, request.plans[0], trust_module=False, code=code_of_process(())), sidecar, weights
     )
     assert threads == [1]
@@ -108,10 +115,10 @@ def test_other_code_is_refused_with_its_files_or_played_and_said(asked, monkeypa
     }
     theirs = {**tasks_files(), "algorithms/ppo/update.py": "edited"}
     monkeypatch.setattr("palaestra.runs.environment.package_files", lambda: theirs)
-    refused = read_response(tasks.play_share(texts[False], sidecar, weights, "node-b"), plan)
+    refused = read_response(response_of(texts[False], sidecar, weights, "node-b"), plan)
     assert isinstance(refused, CodeRefusal)
     assert refused.worker.node == "node-b"
-    accepted = read_response(tasks.play_share(texts[True], sidecar, weights), plan)
+    accepted = read_response(response_of(texts[True], sidecar, weights), plan)
     assert isinstance(accepted, PlayedShare)
     monkeypatch.undo()
     for code_there in (refused.code, accepted.code):
@@ -132,9 +139,19 @@ def test_what_this_policy_cannot_play_is_refused_in_words(asked):
 def test_the_answer_says_who_played(asked):
     request, sidecar, weights = asked
     answer = json.loads(
-        tasks.play_share(
+        response_of(
             share_to_json(request, request.plans[0], trust_module=False, code=code_of_process(())), sidecar, weights
         )
     )
     assert answer["pid"] > 0
     assert answer["host"]
+
+
+def test_progress_is_told_after_episodes_that_take_long(asked, monkeypatch):
+    request, sidecar, weights = asked
+    seconds = iter([0.0, 0.5, 1.5, 1.5, 2.0, 9.0])  # begin, three episodes, a report after the second, end
+    monkeypatch.setattr(tasks, "monotonic", lambda: next(seconds))
+    text = share_to_json(request, request.plans[0], trust_module=False, code=code_of_process(()))
+    *progress, response = tasks.play_share(text, sidecar, weights, "node-b")
+    assert [(json.loads(line)["finished"], json.loads(line)["node"]) for line in progress] == [(2, "node-b")]
+    assert len(json.loads(response)["episodes"]) == 3

@@ -14,6 +14,7 @@ from palaestra.config.recipes.registry import (
     recipe_names,
     require_extra,
 )
+from palaestra.config.resolve import resolve_training
 from palaestra.config.train import TrainConfig
 from palaestra.core import plugins
 from palaestra.core.errors import MissingExtra, NotFound, UsageError
@@ -45,6 +46,29 @@ def test_every_recipe_fits_one_line_and_names_an_extra_that_exists():
 
 def test_extras_with_a_module_are_extras_of_the_project():
     assert set(EXTRA_MODULES) <= set(PYPROJECT["optional-dependencies"])
+
+
+def test_variants_train_the_same_environment_with_the_algorithm_that_they_are_named_after():
+    count = 0
+    for name in PYPROJECT["entry-points"]["palaestra.recipes"]:
+        recipe = find_recipe(name)
+        for algorithm, config in recipe.variants.items():
+            assert (config.algorithm, config.env) == (algorithm, recipe.config.env), name
+            assert config.total_steps // config.steps_per_iteration >= 10, name
+            count += 1
+    assert count > 20
+
+
+def test_settings_of_a_recipe_follow_the_algorithm_and_may_be_overridden():
+    config = resolve_training("halfcheetah", {"algorithm": "sac", "sac": {"gamma": 0.9}})
+    assert (config.algorithm, config.sac.learning_starts, config.sac.gamma) == ("sac", 10_000, 0.9)
+    assert config.policy.settings == {"hidden": [256, 256], "activation": "relu"}
+    assert not config.policy.normalize_observations
+
+
+def test_an_algorithm_without_settings_in_the_recipe_takes_its_environment_with_defaults():
+    config = resolve_training("cartpole", {"algorithm": "sac"})
+    assert (config.env.id, config.sac, config.policy.settings) == ("CartPole-v1", TrainConfig().sac, {})
 
 
 def test_an_unknown_recipe_is_told_with_the_nearest():

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import palaestra.testing.envs  # noqa: F401  registers the tiny environments
+from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
 from palaestra.algorithms.buffers.replay_rows import copy_rows
 from palaestra.config.train import TrainConfig
 from palaestra.training.state import TrainingState, new_training_state
@@ -40,11 +41,13 @@ def tensors_in(captured: Any, path: str = "") -> dict[str, np.ndarray]:
 
 
 def state_of(state: TrainingState) -> dict[str, np.ndarray]:
-    """Everything that the engine computes: weights, what `capture` has of learning, and the replay buffer."""
+    """Everything that the engine computes: weights, what `capture` has, and the buffer."""
     algorithm = state.algorithm
     weights = {f"policy/{name}": part for name, part in algorithm.policy().state_dict().items()}
-    learning = tensors_in(algorithm.capture_learning())
-    buffer = {"actions": algorithm.buffer.actions, "rewards": algorithm.buffer.rewards, "ends": algorithm.buffer.ends}
+    learning = tensors_in(algorithm.capture())
+    buffer = {"rewards": algorithm.buffer.rewards}
+    if algorithm.replay_buffer is not None:
+        buffer |= {"actions": algorithm.buffer.actions, "ends": algorithm.buffer.ends}
     return {**{name: np.asarray(part, np.float64) for name, part in weights.items()}, **learning, **buffer}
 
 
@@ -76,8 +79,13 @@ def assert_same_figures(one: list[Any], other: list[Any], tolerance: float = 1e-
         np.testing.assert_allclose(rewards, others, rtol=tolerance, atol=tolerance)
 
 
-def hand_over(begun: TrainingState, continued: TrainingState) -> None:
+def hand_over(begun: TrainingState, continued: TrainingState, *, with_rows: bool = True) -> None:
     """What a checkpoint carries: weights, the trainer's state and the rows of the replay buffer."""
+
+    def load_rows(buffer: ReplayBuffer) -> bool:
+        if with_rows:
+            copy_rows(begun.algorithm.buffer, buffer)
+        return with_rows
+
     continued.algorithm.policy().load_state_dict(begun.algorithm.policy().state_dict())
-    continued.restore(begun.capture())
-    copy_rows(begun.algorithm.buffer, continued.algorithm.buffer)
+    continued.restore(begun.capture(), load_rows)

@@ -119,6 +119,16 @@ def test_a_resumed_run_ends_with_the_same_bits(stepping):
     assert_equal(whole, continued)
 
 
+def test_a_run_that_lost_its_replay_buffer_learns_again_when_enough_is_in_it():
+    begun = dqn("native")
+    advance(begun, 2)
+    continued = [dqn(engine) for engine in ("native", "torch")]
+    for state in continued:
+        hand_over(begun, state, with_rows=False)
+        advance(state, 2)
+    assert_alike(*continued)
+
+
 def test_results_do_not_depend_on_the_number_of_threads():
     one, two = (dqn("native", torch_threads=threads, batch_size=140, buffer_size=300) for threads in (1, 2))
     advance(one, 3)

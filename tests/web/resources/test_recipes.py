@@ -23,6 +23,12 @@ def test_a_form_has_the_schema_and_the_values_of_the_recipe(client):
     assert keys["total_steps"]["default"] == form["defaults"]["total_steps"]
 
 
+def test_a_form_has_the_values_of_the_recipe_for_the_algorithm_that_is_asked_for(client):
+    form = client.get("/api/kinds/native/form?recipe=pendulum&algorithm=sac").json()
+    assert form["defaults"] == find_recipe("pendulum").variants["sac"].model_dump(mode="json")
+    assert client.get("/api/kinds/native/form?recipe=pendulum&algorithm=sag").status_code == 422
+
+
 def test_a_form_takes_defaults_from_a_run(client, daemon):
     run = client.post("/api/runs", json={"kind": "nap", "config": {"seconds": 40, "seed": 9}}).json()["run"]
     assert client.get(f"/api/kinds/nap/form?run={run['id']}").json()["defaults"] == {"seconds": 40, "seed": 9}

@@ -41,8 +41,8 @@ export const system = () => get<System>('/api/system');
 export const clusters = async () => (await get<Clusters>('/api/clusters')).clusters;
 export const recipes = async () => (await get<RecipeList>('/api/recipes')).recipes;
 
-export const form = (kind: string, recipe: string, run: string, script = '') =>
-  get<Form>(`/api/kinds/${encodeURIComponent(kind)}/form`, { recipe, run, script });
+export const form = (kind: string, recipe: string, run: string, script = '', algorithm = '') =>
+  get<Form>(`/api/kinds/${encodeURIComponent(kind)}/form`, { recipe, run, script, algorithm });
 export const checkouts = async (kind: string) => (await get<CheckoutList>(`/api/kinds/${encodeURIComponent(kind)}/checkouts`)).checkouts;
 export const addCheckout = async (kind: string, path: string) =>
   (await post<CheckoutList>(`/api/kinds/${encodeURIComponent(kind)}/checkouts`, { path })).checkouts;

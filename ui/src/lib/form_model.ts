@@ -98,6 +98,13 @@ export function parseNumber(text: string, isOptional: boolean): Json {
   return Number.isFinite(value) ? value : text;
 }
 
+/** The form of one algorithm: of the groups that are called like choices of `algorithm`, only the chosen one is shown. */
+export function formOfAlgorithm(root: Field, algorithm: Json | undefined): Field {
+  const choices = root.fields.find((field) => field.path.join('.') === 'algorithm')?.choices ?? [];
+  const isShown = (field: Field) => field.kind !== 'group' || !choices.includes(field.path[0]!) || field.path[0] === algorithm;
+  return { ...root, fields: root.fields.filter(isShown) };
+}
+
 /** Fields whose key or help has every word of the search; groups that keep at least one. */
 export function filterFields(field: Field, search: string): Field | null {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);

@@ -10,11 +10,12 @@ const PAUSE = 250; // milliseconds after the last change, then the daemon is ask
 /** `base`: what a former run had asked for; the form's changes are laid over it. */
 export class FormState {
   readonly root: Field;
-  readonly defaults: Nested;
+  defaults: Nested = $state.raw({});
   changes: Nested = $state.raw({});
   checked: CheckedRequest | null = $state.raw(null);
   errors: FieldError[] = $state.raw([]);
   problem: unknown = $state(null);
+  private algorithm = ''; // whose defaults are shown; empty: that of the recipe
   private timer: ReturnType<typeof setTimeout> | undefined;
   private aborter = new AbortController();
 
@@ -22,6 +23,7 @@ export class FormState {
     form: Form,
     readonly base: Nested,
     private readonly request: () => Omit<RunRequest, 'config'>,
+    private readonly formFor: (algorithm: string) => Promise<Form>,
   ) {
     const root = readForm(form.schema);
     const isShown = (field: Field) => field.path[0] !== 'script' || !SCRIPTED.includes(request().kind);
@@ -66,7 +68,22 @@ export class FormState {
 
   replace(changes: Nested): void {
     this.changes = changes;
+    void this.followAlgorithm();
     this.checkSoon();
+  }
+
+  /** A recipe has other settings for another algorithm. The choice itself stays a change, so that it is sent. */
+  async followAlgorithm(): Promise<void> {
+    const wanted = this.changes['algorithm'];
+    const algorithm = typeof wanted === 'string' ? wanted : '';
+    if (algorithm === this.algorithm) return;
+    this.algorithm = algorithm;
+    try {
+      const form = await this.formFor(algorithm);
+      if (algorithm === this.algorithm) this.defaults = { ...form.defaults, algorithm: this.defaults['algorithm'] ?? null };
+    } catch (error) {
+      this.problem = error;
+    }
   }
 
   /** From the YAML view: whatever it says differently from the defaults becomes the changes. */

@@ -1,6 +1,7 @@
 // Metric names by their first word, the ones that people look at first in front.
-const FIRST = ['charts', 'eval', 'losses', 'episode', 'tasks'];
-const LEADING = ['charts/episodic_return', 'eval/episodic_return'];
+const FIRST = ['charts', 'eval', 'losses', 'episode', 'tasks', 'replay'];
+// What says first whether an algorithm learns: returns, exploration, values of Q networks, SAC's temperature.
+const LEADING = ['charts/episodic_return', 'eval/episodic_return', 'charts/epsilon', 'losses/q_values', 'losses/qf1_values', 'losses/qf2_values', 'losses/alpha'];
 
 export interface MetricGroup {
   title: string;
@@ -21,5 +22,5 @@ export function groupMetrics(names: readonly string[], search: string): MetricGr
 function rank(name: string): number {
   const leading = LEADING.indexOf(name);
   const place = FIRST.indexOf(name.split('/')[0] ?? '');
-  return (place < 0 ? FIRST.length : place) * 10 + (leading < 0 ? 5 : leading);
+  return (place < 0 ? FIRST.length : place) * 100 + (leading < 0 ? LEADING.length : leading);
 }

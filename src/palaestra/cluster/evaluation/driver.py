@@ -20,8 +20,10 @@ from palaestra.cluster.evaluation.dispatch import Dispatch
 from palaestra.cluster.evaluation.messages import (
     CodeRefusal,
     InvalidResponse,
+    Progress,
     Refusal,
     imported_modules,
+    progress_to_json,
     read_response,
     share_to_json,
 )
@@ -32,12 +34,12 @@ from palaestra.evaluation.plans import request_from_json
 from palaestra.runs.environment import code_of_process, describe_differences, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from palaestra.cluster.connection import RaySession
     from palaestra.cluster.evaluation.dispatch import Message, Work
     from palaestra.cluster.evaluation.messages import PlayedShare, Worker
-    from palaestra.cluster.nodes import Change
+    from palaestra.cluster.nodes import Change, Node
     from palaestra.runs.environment import CodeIdentity
 
 POLL_SECONDS = 0.05  # how long new requests wait while shares are played
@@ -46,15 +48,24 @@ PER_PROCESSOR = 4  # shares in Ray's queue per processor, so that the next one i
 NO_PROCESSOR_SECONDS = 60.0  # for which a cluster may have no processor
 DEATH_SECONDS = 10.0  # for Ray to report the shares of a dead node; then they are played again
 FAILURES = 2  # of shares on a node before their request avoids it
-TASK = {"num_cpus": 1, "max_retries": 0}  # retries are counted by us
+TASK = {"num_cpus": 1, "max_retries": 0, "num_returns": "streaming"}  # retries are counted by us
 
 
-def play(text: str, sidecar: bytes, weights: bytes) -> str:
+def play(text: str, sidecar: bytes, weights: bytes) -> Iterator[str]:
     """Runs on the worker; imports by name, so that torch is loaded there and not here."""
     ray: Any = import_module("ray")
     node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
-    answer: str = import_module("palaestra.cluster.evaluation.tasks").play_share(text, sidecar, weights, node)
-    return answer
+    yield progress_to_json(node, 0)
+    yield from import_module("palaestra.cluster.evaluation.tasks").play_share(text, sidecar, weights, node)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A share that Ray has."""
+
+    work: Work
+    progress: Progress | None = None  # None: it waits for a worker
+    progress_at: float = 0.0
 
 
 class Driver:
@@ -65,8 +76,9 @@ class Driver:
         self._dispatch = Dispatch()
         self._weights = WeightStore(self._ray.put)
         self._sendings: dict[int, _Sending] = {}  # by number of the request
-        self._in_flight: dict[Any, Work] = {}  # by Ray's reference to the answer
-        self._suspected: dict[Any, Work] = {}  # the same, for those that may be on a lost node
+        self._in_flight: dict[Any, _Sent] = {}  # by Ray's generator of the responses
+        self._suspected: dict[Any, _Sent] = {}  # the same, for those that may be on a lost node
+        self._hung: dict[Any, str] = {}  # id of the node, for those that no longer count; until Ray has ended them
         self._monitor = NodeMonitor(self._ray, self._cluster.node_timeout)
         self._excluded: dict[str, ExcludedNode] = {}  # by id of the node, for every request
         self._checks: list[tuple[float, list[Any]]] = []  # when, and which references should have ended by then
@@ -87,6 +99,7 @@ class Driver:
                 for line in whole:
                     self._take(json.loads(line))
             self._watch_nodes()
+            self._watch_progress()
             self._send()
             self._receive_results()
             if monotonic() - self._sent_at > HEARTBEAT_SECONDS:
@@ -127,8 +140,29 @@ class Driver:
         due = [references for at, references in self._checks if at <= monotonic()]
         self._checks = [check for check in self._checks if check[0] > monotonic()]
         for reference in (each for references in due for each in references if each in self._in_flight):
-            work = self._suspected[reference] = self._in_flight.pop(reference)
-            self._dispatch.suspect(work)
+            sent = self._suspected[reference] = self._in_flight.pop(reference)
+            self._dispatch.suspect(sent.work)
+
+    def _watch_progress(self) -> None:
+        """Ends workers that finish no episode, and gives their shares to others."""
+        oldest = monotonic() - self._cluster.share_timeout
+        for reference, sent in [*self._in_flight.items(), *self._suspected.items()]:
+            if sent.progress is not None and sent.progress_at < oldest:
+                self._end_hung(reference, sent.work, sent.progress)
+
+    def _end_hung(self, reference: Any, work: Work, progress: Progress) -> None:
+        self._in_flight.pop(reference, None)
+        self._suspected.pop(reference, None)
+        node = self._monitor.node(progress.worker.node)
+        place = progress.worker.host if node is None else node.name
+        seconds = f"{self._cluster.share_timeout:g} s (cluster.share_timeout)"
+        reason = f"no episode of '{work.plan.simulation}' ended within {seconds}"
+        self.send({"note": f"Worker left out: process {progress.pid} on {place}: {reason}."})
+        self._hung[reference] = progress.worker.node
+        self._ray.cancel(reference, force=True)
+        if node is not None:
+            self._count_failure(work, node, reason)
+        self._report(self._dispatch.lost(work, f"{reason}."))
 
     def _note_loss(self, change: Change) -> None:
         self.send({"note": f"Node left out: {change.node.name}: {change.reason}. Its episodes are played elsewhere."})
@@ -151,10 +185,13 @@ class Driver:
             )
             avoided = selector(self._monitor.silent | self._excluded.keys() | sending.avoided.keys())
             task = self._task.options(label_selector=avoided) if avoided else self._task
-            self._in_flight[task.remote(text, sending.upload.sidecar, sending.upload.weights)] = work
+            self._in_flight[task.remote(text, sending.upload.sidecar, sending.upload.weights)] = _Sent(work)
 
     def _processors(self) -> int:
-        found = int(sum(node.cpus for node in self._monitor.usable if node.id not in self._excluded))
+        """Of all nodes, except those that hung workers still take."""
+        hung = Counter(self._hung.values())
+        usable = [node for node in self._monitor.usable if node.id not in self._excluded]
+        found = int(sum(max(0.0, node.cpus - hung[node.id]) for node in usable))
         now = monotonic()
         if found:
             self._fed_at = now
@@ -165,29 +202,48 @@ class Driver:
         return found
 
     def _receive_results(self) -> None:
-        references = [*self._in_flight, *self._suspected]
+        awaited = [*self._in_flight, *self._suspected]
+        references = [*awaited, *self._hung]
         if not references:
             return
-        ready, _ = self._ray.wait(references, num_returns=1, timeout=POLL_SECONDS)
+        ready, _ = self._ray.wait(references, num_returns=1, timeout=POLL_SECONDS if awaited else 0)
         if ready:
             ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
         for reference in ready:
-            work = self._in_flight.pop(reference, None) or self._suspected.pop(reference)
-            self._report(self._read(reference, work))
+            if reference in self._hung:
+                self._read_late(reference)
+            else:
+                self._report(
+                    self._read(reference, self._in_flight if reference in self._in_flight else self._suspected)
+                )
 
-    def _read(self, reference: Any, work: Work) -> list[Message]:
+    def _read(self, reference: Any, sent: dict[Any, _Sent]) -> list[Message]:
+        """Reads the next response of a share, which stays in `sent` when it is only progress."""
+        work = sent.pop(reference).work
         try:
-            answer = read_response(self._ray.get(reference), work.plan)
+            response = read_response(self._ray.get(next(reference)), work.plan)
         except InvalidResponse as garbage:
             return self._dispatch.lost(work, f"the response was invalid ({garbage}).")
+        except StopIteration:
+            return self._dispatch.lost(work, "the response was invalid (it has no episodes).")
         except self._ray.exceptions.RayError as error:
-            self._count_failure(work, error)
+            self._count_task_error(work, error)
             return self._dispatch.lost(work, describe_ray_error(error, self._ray.exceptions))
-        if isinstance(answer, Refusal):
-            return self._dispatch.refused(work, answer)
-        if isinstance(answer, CodeRefusal):
-            return self._refuse_code(work, answer)
-        return self._dispatch.played(work, answer, self._accepted(answer))
+        if isinstance(response, Progress):
+            sent[reference] = _Sent(work, response, monotonic())
+            return []
+        if isinstance(response, Refusal):
+            return self._dispatch.refused(work, response)
+        if isinstance(response, CodeRefusal):
+            return self._refuse_code(work, response)
+        return self._dispatch.played(work, response, self._accepted(response))
+
+    def _read_late(self, reference: Any) -> None:
+        """Drops what a hung worker says; its processor is free when its task has ended."""
+        try:
+            self._ray.get(next(reference))
+        except (StopIteration, self._ray.exceptions.RayError):
+            del self._hung[reference]
 
     def _refuse_code(self, work: Work, refusal: CodeRefusal) -> list[Message]:
         """Excludes the worker's node and sends the share to another; an error when none is left."""
@@ -214,20 +270,25 @@ class Driver:
     def _accepted(self, played: PlayedShare) -> list[str] | None:
         return None if played.code is None else describe_differences(played.code)
 
-    def _count_failure(self, work: Work, error: Exception) -> None:
-        """Excludes a node where our function itself fails (a broken installation, a full disk) for this request.
+    def _count_task_error(self, work: Work, error: Exception) -> None:
+        """Counts errors of our function itself: a broken installation, a full disk."""
+        node = self._monitor.node_at(getattr(error, "ip", ""))
+        if node is not None and isinstance(error, self._ray.exceptions.RayTaskError):
+            self._count_failure(work, node, last_line(error))
+
+    def _count_failure(self, work: Work, node: Node, reason: str) -> None:
+        """Excludes a node where several shares failed, for this request.
 
         The last node stays, so that the error of the request is reported.
         """
-        node = self._monitor.node_at(getattr(error, "ip", ""))
         sending = self._sendings.get(work.number)
-        if node is None or sending is None or not isinstance(error, self._ray.exceptions.RayTaskError):
+        if sending is None:
             return
         sending.failures[node.id] += 1
         taken = self._excluded.keys() | sending.avoided.keys()
         others = [each for each in self._monitor.usable if each.cpus and each.id not in taken and each.id != node.id]
         if sending.failures[node.id] >= FAILURES and others and node.id not in sending.avoided:
-            sending.avoided[node.id] = ExcludedNode(node, last_line(error))
+            sending.avoided[node.id] = ExcludedNode(node, reason)
             self.send({"note": f"Node left out: {sending.avoided[node.id]}"})
 
     def _report(self, messages: list[Message]) -> None:

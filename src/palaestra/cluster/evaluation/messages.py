@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +51,15 @@ class CodeRefusal:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """A worker has the share and has ended this many of its episodes."""
+
+    worker: Worker
+    pid: int
+    finished: int
+
+
+@dataclass(frozen=True)
 class PlayedShare:
     episodes: tuple[EpisodeResult, ...]  # in the order of the share's seeds
     seconds: float
@@ -88,13 +99,18 @@ class _Response(_Strict):
     pid: int
     node: str = ""
     code_differences: _CodeDifferences | None = None
+    finished: int | None = Field(default=None, ge=0)  # episodes, of a share that is being played
     episodes: list[_Row] = Field(default_factory=list)
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     refused: _Refused | None = None
 
 
-def read_response(response: object, share: EvaluationPlan) -> PlayedShare | Refusal | CodeRefusal:
-    """Raises `InvalidResponse` for anything but the episodes of the share, or a refusal."""
+def progress_to_json(node: str, finished: int) -> str:
+    return json.dumps({"host": platform.node(), "pid": os.getpid(), "node": node, "finished": finished})
+
+
+def read_response(response: object, share: EvaluationPlan) -> PlayedShare | Progress | Refusal | CodeRefusal:
+    """Raises `InvalidResponse` for anything but progress, the episodes of the share, or a refusal."""
     if not isinstance(response, str):
         raise InvalidResponse(f"{type(response).__name__} instead of text")
     if len(response) > LARGEST_RESPONSE:
@@ -108,6 +124,8 @@ def read_response(response: object, share: EvaluationPlan) -> PlayedShare | Refu
     if read.refused is not None:
         return Refusal(**read.refused.model_dump())
     worker = Worker(read.host, read.node)
+    if read.finished is not None:
+        return Progress(worker, read.pid, read.finished)
     code = None
     if read.code_differences is not None:
         fields = read.code_differences

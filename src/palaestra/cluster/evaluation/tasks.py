@@ -1,4 +1,4 @@
-"""What a Ray worker does: text and bytes in, text out; nothing is pickled.
+"""What a Ray worker does: text and bytes in, lines of text out; nothing is pickled.
 
 A worker process stays alive between tasks and caches policies, so that many shares of one checkpoint cost one load.
 """
@@ -18,21 +18,24 @@ from palaestra.checkpoints.files import model_name
 from palaestra.checkpoints.loading import load_opened_policy
 from palaestra.checkpoints.selection import OpenedCheckpoint
 from palaestra.checkpoints.sidecar import decode, digest
-from palaestra.cluster.evaluation.messages import share_from_json
+from palaestra.cluster.evaluation.messages import progress_to_json, share_from_json
 from palaestra.core.errors import DamagedFile, PalaestraError
 from palaestra.evaluation.local import LocalEvaluator, one_thread
 from palaestra.runs.environment import compare_code
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
     from palaestra.cluster.evaluation.messages import Share
 
+PROGRESS_SECONDS = 1.0  # between two signs of progress; far below the least cluster.share_timeout
 MAX_POLICIES = 8  # in each worker process
 
 _evaluators: OrderedDict[str, LocalEvaluator] = OrderedDict()  # by sidecar, the last one used at the end
 
 
-def play_share(text: str, sidecar: bytes, weights: bytes, node: str = "") -> str:
-    """Play all seeds of the share in `text`; the answer is what `palaestra.cluster.evaluation.messages` reads.
+def play_share(text: str, sidecar: bytes, weights: bytes, node: str = "") -> Iterator[str]:
+    """Plays all seeds of the share in `text`: yields signs of progress, at last the response, as JSON.
 
     Where the code differs from the driver's, nothing is played unless that is allowed; the response says so.
     """
@@ -41,17 +44,22 @@ def play_share(text: str, sidecar: bytes, weights: bytes, node: str = "") -> str
         different = compare_code(share.code)
         answer: dict[str, Any] = {} if different is None else {"code_differences": asdict(different)}
         if different is None or share.allow_different_code:
-            answer |= _played(share, sidecar, weights)
+            answer |= yield from _played(share, sidecar, weights, node)
     except PalaestraError as error:
         answer = {"refused": {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}}
-    return json.dumps({**answer, "host": platform.node(), "pid": os.getpid(), "node": node})
+    yield json.dumps({**answer, "host": platform.node(), "pid": os.getpid(), "node": node})
 
 
-def _played(share: Share, sidecar: bytes, weights: bytes) -> dict[str, Any]:
+def _played(share: Share, sidecar: bytes, weights: bytes, node: str) -> Generator[str, None, dict[str, Any]]:
+    episodes = []
     with one_thread():
         evaluator = _evaluator_of(share, sidecar, weights)
-        began = monotonic()
-        episodes = [asdict(episode) for episode in evaluator.evaluate(share.plan)]
+        began = reported = monotonic()
+        for episode in evaluator.evaluate(share.plan):
+            episodes.append(asdict(episode))
+            if monotonic() - reported > PROGRESS_SECONDS:
+                reported = monotonic()
+                yield progress_to_json(node, len(episodes))
         return {"episodes": episodes, "seconds": monotonic() - began}
 
 

@@ -1,11 +1,14 @@
-"""Gymnasium's Box2D tasks; they need the extra 'box2d'. Numbers began as RL Zoo's public ones for PPO."""
+"""Gymnasium's Box2D tasks; they need the extra 'box2d'. Numbers began as RL Zoo's public ones."""
 
 from __future__ import annotations
 
 from palaestra.config.env import EnvConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
-from palaestra.config.recipes.registry import Recipe
+from palaestra.config.pqn import PqnConfig
+from palaestra.config.recipes.classic import SHORT_TD3, STEADY_DQN
+from palaestra.config.recipes.registry import Recipe, mlp, variants
+from palaestra.config.sac import SacConfig
 from palaestra.config.schedule import constant, linear
 from palaestra.config.train import TrainConfig
 
@@ -41,12 +44,43 @@ lunarlander = Recipe(
             value_coefficient=1.0,
         ),
     ),
+    variants=variants(
+        TrainConfig(
+            algorithm="dqn",
+            total_steps=100_000,
+            env=EnvConfig(id="LunarLander-v3"),
+            policy=mlp(256, 256),
+            dqn=STEADY_DQN,
+        ),
+        TrainConfig(
+            algorithm="pqn",
+            total_steps=1_000_000,
+            env=EnvConfig(id="LunarLander-v3"),
+            pqn=PqnConfig(env_count=16, horizon=64, minibatch_size=256, q_lambda=0.9),
+        ),
+    ),
     extra="box2d",
 )
 
 lunarlander_continuous = Recipe(
     summary="land the same rocket with throttles instead of switches",
     config=TrainConfig(total_steps=1_000_000, env=EnvConfig(id="LunarLanderContinuous-v3"), ppo=LANDER_PPO),
+    variants=variants(
+        TrainConfig(
+            algorithm="sac",
+            total_steps=500_000,
+            env=EnvConfig(id="LunarLanderContinuous-v3"),
+            policy=mlp(400, 300),
+            sac=SacConfig(learning_starts=10_000, learning_rate=linear(7.3e-4), tau=0.01),
+        ),
+        TrainConfig(
+            algorithm="td3",
+            total_steps=300_000,
+            env=EnvConfig(id="LunarLanderContinuous-v3"),
+            policy=mlp(400, 300),
+            td3=SHORT_TD3,
+        ),
+    ),
     extra="box2d",
 )
 
@@ -67,6 +101,30 @@ bipedalwalker = Recipe(
             clip_value_loss=False,
             entropy_coefficient=constant(0.0),
             value_coefficient=1.0,
+        ),
+    ),
+    variants=variants(
+        TrainConfig(
+            algorithm="sac",
+            total_steps=500_000,
+            env=EnvConfig(id="BipedalWalker-v3"),
+            policy=mlp(400, 300),
+            sac=SacConfig(
+                buffer_size=300_000,
+                learning_starts=10_000,
+                train_interval=64,
+                gradient_steps=64,
+                learning_rate=constant(7.3e-4),
+                gamma=0.98,
+                tau=0.02,
+            ),
+        ),
+        TrainConfig(
+            algorithm="td3",
+            total_steps=1_000_000,
+            env=EnvConfig(id="BipedalWalker-v3"),
+            policy=mlp(400, 300),
+            td3=SHORT_TD3,
         ),
     ),
     extra="box2d",

@@ -21,7 +21,7 @@ class Recipe:
     summary: str  # one line for `palaestra recipes`
     config: TrainConfig
     extra: str = ""  # the extra it needs, e.g. "mujoco"
-    variants: Mapping[str, TrainConfig] = field(default_factory=dict)  # by other algorithms than the config's own
+    variants: Mapping[str, TrainConfig] = field(default_factory=dict)  # settings for other algorithms, by their names
 
     @property
     def algorithms(self) -> list[str]:
@@ -36,6 +36,16 @@ class Recipe:
             return self.variants[algorithm]
         others = {"policy": PolicyConfig(), "algorithm": algorithm}
         return self.config.model_copy(update=others)
+
+
+def variants(*configs: TrainConfig) -> dict[str, TrainConfig]:
+    """Settings for further algorithms, as `Recipe.variants` takes them."""
+    return {config.algorithm: config for config in configs}
+
+
+def mlp(*hidden: int, activation: str = "relu") -> PolicyConfig:
+    """Fully connected layers of these widths."""
+    return PolicyConfig(graph="mlp", settings={"hidden": list(hidden), "activation": activation})
 
 
 # extra of pyproject.toml -> the module it brings

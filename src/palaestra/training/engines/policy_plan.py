@@ -15,7 +15,8 @@ from palaestra.policies.components.heads import ActionHead, ValueHead
 from palaestra.policies.components.observe import Vector
 from palaestra.policies.components.recurrent import Recurrent
 from palaestra.policies.components.shaping import Activation, Flatten, Merge, Norm
-from palaestra.policies.graph import ACTIONS, GraphPolicy
+from palaestra.policies.graph import GraphPolicy
+from palaestra.policies.graph_nodes import ACTIONS
 from palaestra.policies.graph_spec import OBSERVATION, sorted_nodes
 from palaestra.policies.library.mlp import MlpPolicy
 from palaestra.training.engines.network_plan import Unsupported, part_of, plan_input

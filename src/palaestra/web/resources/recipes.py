@@ -29,6 +29,9 @@ class FormQuery(Query):
     recipe: str = Field("", max_length=200, description="defaults from this recipe")
     run: str = Field("", max_length=200, description="defaults from the request of that run")
     script: str = Field("", max_length=4096, description="for kinds that run one: with the arguments of this script")
+    algorithm: str = Field(
+        "", max_length=64, description="defaults for this algorithm; empty: that of the recipe or run"
+    )
 
 
 class Recipe(TypedDict):
@@ -36,6 +39,7 @@ class Recipe(TypedDict):
     summary: str
     env: str
     kind: str
+    algorithms: list[str]  # that it has settings for, its own first
     total_steps: int
     missing_extra: str | None
 
@@ -63,7 +67,8 @@ def show_form(call: Call) -> Form:
     """Returns a form. Its defaults are complete: the config of an unchanged request."""
     daemon, query = call.context.daemon, call.query
     kind = daemon.kinds.get(call.path["kind"])
-    settings: dict[str, Any] = {"script": query.script} if query.script else {}
+    named = {"script": query.script, "algorithm": query.algorithm}
+    settings: dict[str, Any] = {key: value for key, value in named.items() if value}
     recipe: str = query.recipe
     if query.run:
         request = read_request(daemon.directory(query.run))
@@ -113,6 +118,7 @@ def _describe(name: str) -> Recipe:
         "summary": recipe.summary,
         "env": recipe.config.env.id,
         "kind": KIND_OF_RECIPES,
+        "algorithms": recipe.algorithms,
         "total_steps": recipe.config.total_steps,
         "missing_extra": None if is_installed(recipe.extra) else recipe.extra,
     }
