@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from palaestra.apps.matmul.auto import choose
-from palaestra.apps.matmul.bench import select_discovery
 from palaestra.apps.matmul.benchmark.executor import Executor
 from palaestra.apps.matmul.benchmark.report import BenchStore, run_benchmark
 from palaestra.apps.matmul.benchmark.timing import paired_ratio, time_interleaved
 from palaestra.apps.matmul.benchmark.worker import THREAD_COUNTS
 from palaestra.apps.matmul.config import BenchConfig
+from palaestra.apps.matmul.selection import select_discovery
 from palaestra.runs.identity import new_run_id
 from palaestra.runs.store import runs_root
 

@@ -55,13 +55,21 @@ TRAPS = {
     40: "a time limit ends the value of a stored transition, or the next episode follows it",
     41: "n-step returns cross the end of an episode, or are discounted as longer ones",
     42: "transitions whose successor is overwritten are sampled",
+    43: "the temperature of SAC follows a wrong target or gradient",
+    44: "the log probability of squashed actions lacks its correction, its digits or the actions' scale",
+    45: "scaled and unscaled actions are mixed up",
+    46: "the noise of TD3's targets is not relative to the actions' scale, or leaves the bounds",
+    47: "TD3 delays actor and targets by other counts than updates, or in another order",
     48: "intervals of off-policy updates are counted per process, or missed",
+    49: "the actor's loss trains the critics too",
     50: "double Q-learning chooses with the target network",
     51: "statistics of observations are frozen into the buffer, or updated by replayed ones",
     52: "random actions ignore the bounds of the action space",
     53: "prioritised replay without its corrections",
+    54: "scaled or clipped rewards are reported, or learned from unasked",
     55: "resuming forgets a part of off-policy learning",
     56: "PQN normalises after the activation, or bootstraps wrongly where an episode is cut",
+    57: "discrete SAC samples where it should take the expectation",
 }
 
 CAUGHT_BY = {
@@ -213,10 +221,38 @@ CAUGHT_BY = {
         "algorithms/buffers/test_replay_buffer.py::test_every_step_that_is_complete_is_drawn_and_no_other",
         "algorithms/buffers/test_replay_buffer.py::test_windows_are_those_of_their_definition",
     ],
+    43: [
+        "algorithms/sac/test_loss.py::test_the_target_entropy_follows_from_the_action_space",
+        "algorithms/sac/test_torch_sac.py::test_the_temperatures_gradient_is_by_its_logarithm",
+        "algorithms/sac/test_torch_sac.py::test_ten_updates_are_those_of_another_implementation",
+    ],
+    44: [
+        (
+            "policies/test_role_distributions.py::"
+            "test_the_log_probability_of_a_sample_is_the_density_of_the_action_in_the_environments_units"
+        ),
+        "policies/test_role_distributions.py::test_the_log_probability_is_exact_where_tanh_rounds_to_one",
+        "algorithms/sac/test_torch_sac.py::test_ten_updates_are_those_of_another_implementation",
+    ],
+    45: [
+        "algorithms/test_off_policy.py::test_the_environment_gets_scaled_actions_and_the_buffer_those_of_the_network",
+    ],
+    46: [
+        "algorithms/td3/test_loss.py::test_noise_is_scaled_cut_and_kept_inside_the_bounds",
+        "algorithms/td3/test_torch_td3.py::test_ten_updates_are_those_of_another_implementation",
+    ],
+    47: [
+        "algorithms/td3/test_torch_td3.py::test_ten_updates_are_those_of_another_implementation",
+        "algorithms/td3/test_torch_td3.py::test_actor_and_targets_wait_for_their_interval",
+    ],
     48: [
         "algorithms/test_off_policy.py::test_updates_follow_steps_over_all_environments",
         "algorithms/test_off_policy.py::test_steps_of_all_ranks_count",
         "algorithms/test_off_policy.py::test_no_multiple_of_an_interval_is_missed_by_jumps",
+    ],
+    49: [
+        "algorithms/sac/test_torch_sac.py::test_the_actors_update_leaves_critics_and_their_optimizer_as_they_are",
+        "algorithms/td3/test_torch_td3.py::test_the_actors_update_leaves_the_critics_as_they_are",
     ],
     50: [
         "algorithms/dqn/test_loss.py::test_double_q_learning_chooses_with_the_network_and_values_with_the_target",
@@ -233,11 +269,16 @@ CAUGHT_BY = {
         "algorithms/buffers/test_sum_tree.py",
         "algorithms/dqn/test_torch_dqn.py::test_ten_updates_equal_plain_torch_written_out",
     ],
+    54: ["algorithms/test_off_policy.py::test_returns_and_stored_rewards_are_the_environments_own"],
     55: ["algorithms/dqn/test_torch_dqn.py::test_a_restored_state_goes_on_bit_for_bit"],
     56: [
         "algorithms/pqn/test_torch_pqn.py::test_layers_are_normalised_before_their_activation",
         "algorithms/pqn/test_torch_pqn.py::test_an_iteration_equals_plain_torch_written_out",
         "algorithms/pqn/test_returns.py::test_a_truncated_episode_bootstraps_and_takes_nothing_from_the_next_one",
+    ],
+    57: [
+        "algorithms/sac/test_loss.py::test_for_discrete_actions_the_expectation_is_taken_over_all_of_them",
+        "algorithms/sac/test_torch_sac.py::test_ten_updates_are_those_of_another_implementation",
     ],
 }
 

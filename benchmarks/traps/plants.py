@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traps import files, learning, q_learning, sights, together, words
+from traps import actor_critic, files, learning, q_learning, sights, together, words
 
 PLANTS = sorted(
     (
@@ -12,6 +12,7 @@ PLANTS = sorted(
         *words.PLANTS,
         *sights.PLANTS,
         *q_learning.PLANTS,
+        *actor_critic.PLANTS,
     ),
     key=lambda each: each.trap,
 )

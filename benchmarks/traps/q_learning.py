@@ -197,7 +197,7 @@ PLANTS = (
     ),
     plant(
         56,
-        "a truncated episode does not bootstrap",
+        "the next episode's value follows a truncated one",
         (
             "algorithms/pqn/torch_pqn.py",
             "self._samples(actions, truncated)",

@@ -25,12 +25,9 @@ void check_size(const A& array, std::size_t count, const char* name) {
     }
 }
 
-// A learner, and the Python arrays that it reads and writes.
-struct PyLearner {
-    std::unique_ptr<Learner> learner;
+// Python arrays that an object reads and writes.
+struct KeptArrays {
     std::vector<nanobind::object> arrays;  // kept alive
-    std::size_t observation_items = 0;     // of one environment
-    std::vector<std::size_t> code_items;   // of each table
 
     // The array's data; the array is kept alive.
     template <typename T>
@@ -42,7 +39,18 @@ struct PyLearner {
     }
 };
 
+struct PyLearner : KeptArrays {
+    std::unique_ptr<Learner> learner;
+    std::size_t observation_items = 0;    // of one environment
+    std::vector<std::size_t> code_items;  // of each table
+};
+
+Parameters read_parameters(KeptArrays& owner, const nanobind::dict& arrays);
+void read_normalizer(KeptArrays& owner, nanobind::handle normalizer, ObservationReader& reader);
+
 void bind_collectives(nanobind::module_& module);
 void bind_envs(nanobind::module_& module);
+void bind_network(nanobind::module_& module);
+void bind_off_policy(nanobind::module_& module);
 
 }  // namespace engine

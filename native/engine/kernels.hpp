@@ -16,6 +16,8 @@ constexpr int SLICE =
 constexpr int NO_CELL = -1;
 constexpr int NO_LAYER = -1;
 constexpr int NO_TABLE = -1;
+constexpr int NO_SLOT = -1;
+constexpr int NO_NORM = -1;
 constexpr int NARROW_OUTPUTS = 4;  // most outputs of a head that uses the narrow kernels, see kernels/matmul.hpp
 constexpr std::size_t NO_OFFSET = static_cast<std::size_t>(-1);
 
@@ -30,10 +32,12 @@ struct Layer {
     std::size_t weight_row;  // stride of a row of weights: inputs, or more for a block of columns
     Activation activation;   // of the target: the same for all layers that add to it
     int table;               // embedding table that is read instead of source, inputs and weight; or NO_TABLE
+    bool is_identity;        // adds the source as it is, without weights: a residual connection
 
     // set by Network:
     bool begins, ends;  // whether the layer is the first, the last that adds to its target
     int cell;           // recurrent cell that reads the target; or NO_CELL
+    int norm;           // of the target, if this is its last layer; or NO_NORM
     bool is_for_action, is_for_value;
     bool is_narrow;             // an output layer with at most NARROW_OUTPUTS outputs
     std::size_t packed;         // [inputs, stride of target]; narrow: [outputs, stride of source]
@@ -41,6 +45,7 @@ struct Layer {
     std::size_t padded_weight;  // [outputs, stride of source]; NO_OFFSET: the parameters are read in place
     std::size_t gradient;  // in a gradient block: [outputs, stride of source]; transposed: [inputs, stride of target]
     std::size_t bias_gradient;  // [stride of target], shared by all layers of the target
+    bool has_bias;              // some layer of the target has a bias
     bool is_transposed;         // the gradient is accumulated transposed
     bool adds_to_source;        // a later layer has already written gradients of the source
     int completes_layer;  // the layer that wrote the source, if this is the last reader to add to its gradients; or
@@ -74,6 +79,18 @@ struct Table {
     int first_cell;  // offset of its codes in a row of codes
 };
 
+// Layer normalization of the sum in a slot, before its activation: (x - mean) / std * weight + bias over each row.
+struct Norm {
+    int target, size;
+    std::size_t weight, bias;  // offsets of the parameters [size]
+    float epsilon;             // added to the variance
+
+    // set by Network:
+    int normalized;   // slot: (x - mean) / std
+    int inverse_std;  // slot of size 1
+    std::size_t packed_weight, packed_bias, weight_gradient, bias_gradient;  // [stride of target]
+};
+
 struct NetworkLayout {
     const Layer* layers;
     int first_layer, last_layer;  // half-open: all layers, or those of the action or value part
@@ -82,12 +99,18 @@ struct NetworkLayout {
     int code_count;  // codes in a row: the cells of all tables
     const Cell* cells;
     int cell_count;
+    const Norm* norms;
     const int* strides;                                  // of each slot
     const std::size_t* offsets;                          // of each slot's rows in a block of values
     std::size_t packed_size, gradient_size, block_size;  // in floats, of all layers
     std::size_t first_gradient, last_gradient;           // half-open, in a gradient block
     std::size_t state_size;                              // floats in a row of recurrent states
     bool needs_pre_activations;                          // some activation's derivative needs its input
+};
+
+// Columns [first, last) of slot 0.
+struct InputColumns {
+    int first, last;
 };
 
 // Samples that pass through the network together: `steps` of `columns` side by side, row = step * columns + column.
@@ -99,6 +122,7 @@ struct Block {
     const bool* starts;      // [rows] episode starts, where recurrent states are reset; null without cells
     float* states;           // [columns, state_size] before the first step; a forward pass leaves those after the last
     const unsigned char* codes;  // [rows, code_count], each at most its table's `rows_per_cell`; null without tables
+    InputColumns input_grads{0, 0};  // whose grads a backward pass computes; needs a network with input gradients
 };
 
 struct AdamStep {
@@ -141,6 +165,15 @@ struct OldSamples {
     const float *log_probs, *values, *advantages, *returns;
 };
 
+// Entries of actions tanh(mean + std * noise), those of one action side by side. Whole SIMD vectors are read and
+// written.
+struct SquashedEntries {
+    int count;
+    const float *mean, *log_std, *noise;
+    float *std, *actions, *log_densities;  // of actions in [-1, 1]
+    const float* action_grads;             // d loss / d action
+};
+
 // A minibatch at an embedding table.
 struct CodeRows {
     int rows;
@@ -161,7 +194,8 @@ struct Kernels {
     void (*pack)(const NetworkLayout& layout, const float* parameters, float* packed);
     void (*forward)(const NetworkLayout& layout, const float* parameters, const float* packed, const Block& block,
                     int output_mask);
-    // Adds to `gradient` (a gradient block); `grads` holds those by the output slots.
+    // Adds to `gradient` (a gradient block; null: not computed). `grads` holds those by the output slots and receives
+    // those by all other slots, by slot 0 in the SIMD vectors that hold `block.input_grads`.
     void (*backward)(const NetworkLayout& layout, const float* parameters, const float* packed, const Block& block,
                      float* grads, float* gradient);
     // The gradient of the table's cells [first, last), in the order of the parameters.
@@ -181,6 +215,11 @@ struct Kernels {
     double (*squared_sum)(const float* numbers, std::size_t count);
     void (*adam)(const AdamStep& step, std::size_t count, float* parameters, float* gradient, float* exp_avg,
                  float* exp_avg_sq);
+    void (*squash)(const SquashedEntries& entries);
+    // After it: d loss / d mean and d log_std; `by_log_prob` is d loss / d log-probability, the same for all rows.
+    void (*squash_backward)(const SquashedEntries& entries, float by_log_prob, float* mean_grads, float* log_std_grads);
+    // target += tau * (online - target)
+    void (*follow)(float tau, std::size_t count, const float* online, float* target);
 };
 
 // The kernels of that name, or the best ones of this CPU if `name` is empty; null if this CPU cannot run them.

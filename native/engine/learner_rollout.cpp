@@ -57,6 +57,9 @@ Learner::Learner(std::unique_ptr<Network> network, HeadPlan head, ObservationRea
       packed_(network_->layout().packed_size),
       inputs_((buffer_.samples() + buffer_.env_count) * network_->stride(0)),
       part_results_(parts_.size()) {
+    if (!network_->has_action() || !network_->has_value()) {
+        throw std::invalid_argument("PPO needs a network with actions and a value: action_slot or value_slot is None");
+    }
     if (reader_.size != network_->size(0) || head_.size != network_->size(network_->action_slot)) {
         throw std::invalid_argument("the network has " + std::to_string(network_->size(0)) + " inputs and " +
                                     std::to_string(network_->size(network_->action_slot)) +

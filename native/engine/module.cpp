@@ -13,6 +13,24 @@ using namespace nb::literals;
 
 namespace engine {
 
+Parameters read_parameters(KeptArrays& owner, const nb::dict& arrays) {
+    const std::size_t count = nb::cast<Array<float>>(arrays["values"]).size();
+    return {count,
+            owner.keep<float>(arrays["values"], count, "values"),
+            owner.keep<float>(arrays["gradient"], count, "gradient"),
+            owner.keep<float>(arrays["exp_avg"], count, "exp_avg"),
+            owner.keep<float>(arrays["exp_avg_sq"], count, "exp_avg_sq"),
+            owner.keep<float>(arrays["step_count"], 1, "step_count")};
+}
+
+void read_normalizer(KeptArrays& owner, nb::handle normalizer, ObservationReader& reader) {
+    if (normalizer.is_none()) return;
+    if (reader.kind != InputKind::FLOATS) throw std::invalid_argument("only float observations can be normalized");
+    reader.shift = owner.keep<float>(normalizer.attr("shift"), reader.size, "shift");
+    reader.scale = owner.keep<float>(normalizer.attr("scale"), reader.size, "scale");
+    reader.limit = nb::cast<float>(normalizer.attr("limit"));
+}
+
 namespace {
 
 using std::to_string;
@@ -28,24 +46,6 @@ void check_sizes(int horizon, int env_count, int threads, int segment_length, bo
                                     " is not a multiple of segment_length=" + to_string(segment_length));
     }
     if (!has_cells && segment_length > 1) throw std::invalid_argument("segment_length needs a recurrent network");
-}
-
-Parameters read_parameters(PyLearner& owner, const nb::dict& arrays) {
-    const std::size_t count = nb::cast<Array<float>>(arrays["values"]).size();
-    return {count,
-            owner.keep<float>(arrays["values"], count, "values"),
-            owner.keep<float>(arrays["gradient"], count, "gradient"),
-            owner.keep<float>(arrays["exp_avg"], count, "exp_avg"),
-            owner.keep<float>(arrays["exp_avg_sq"], count, "exp_avg_sq"),
-            owner.keep<float>(arrays["step_count"], 1, "step_count")};
-}
-
-void read_normalizer(PyLearner& owner, nb::handle normalizer, ObservationReader& reader) {
-    if (normalizer.is_none()) return;
-    if (reader.kind != InputKind::FLOATS) throw std::invalid_argument("only float observations can be normalized");
-    reader.shift = owner.keep<float>(normalizer.attr("shift"), reader.size, "shift");
-    reader.scale = owner.keep<float>(normalizer.attr("scale"), reader.size, "scale");
-    reader.limit = nb::cast<float>(normalizer.attr("limit"));
 }
 
 void read_codes(PyLearner& owner, const NetworkLayout& layout, const nb::dict& arrays, std::size_t rows,
@@ -338,6 +338,8 @@ NB_MODULE(native_learner, module) {
         .def("stats", &stats)
         .def_prop_ro("kernels", [](const PyLearner& owner) { return std::string(owner.learner->kernels_name()); });
     bind_envs(module);
+    bind_network(module);
+    bind_off_policy(module);
 }
 
 }  // namespace engine

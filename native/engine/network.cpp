@@ -17,114 +17,29 @@ using std::to_string;
 
 int round_up(int size, int width) { return (size + width - 1) / width * width; }
 
-bool is_inside(std::size_t offset, std::size_t count, std::size_t all) {
-    return offset <= all && all - offset >= count;
-}
-
-void require(bool holds, const std::string& message) {
-    if (!holds) throw std::invalid_argument(message);
-}
-
-std::string range_of(std::size_t offset, std::size_t count) {
-    return "[" + to_string(offset) + ", " + to_string(offset + count) + ")";
-}
-
 }  // namespace
 
 int gates_of(CellKind kind) { return kind == CellKind::MINGRU ? 2 : kind == CellKind::LSTM ? 4 : 3; }
 
 int state_parts_of(CellKind kind) { return kind == CellKind::LSTM ? 2 : 1; }
 
-Network::Network(NetworkPlan plan, std::size_t parameter_count, int rows, const Kernels& kernels)
+Network::Network(NetworkPlan plan, std::size_t parameter_count, int rows, const Kernels& kernels,
+                 InputGradients input_gradients)
     : action_slot(plan.action_slot),
       value_slot(plan.value_slot),
       sizes_(std::move(plan.slot_sizes)),
       layers_(std::move(plan.layers)),
       tables_(std::move(plan.tables)),
       cells_(std::move(plan.cells)),
+      norms_(std::move(plan.norms)),
       kernels_(kernels),
-      parameter_count_(parameter_count) {
+      parameter_count_(parameter_count),
+      has_input_gradients_(input_gradients == InputGradients::YES) {
     check();
     mark_uses();
     add_cell_slots();
+    add_norm_slots();
     lay_out(rows);
-}
-
-void Network::check() {
-    require(!sizes_.empty(), "slot_sizes is empty: slot 0 must be the network's input");
-    for (std::size_t slot = 0; slot < sizes_.size(); ++slot) {
-        require(sizes_[slot] >= (slot ? 1 : 0), "slot " + to_string(slot) + " has size " + to_string(sizes_[slot]));
-    }
-    const int slots = static_cast<int>(sizes_.size());
-    for (std::size_t number = 0; number < cells_.size(); ++number) {
-        check_cell(cells_[number], "cell " + to_string(number));
-    }
-    for (std::size_t number = 0; number < layers_.size(); ++number) {
-        const Layer& layer = layers_[number];
-        const bool is_table = layer.table != NO_TABLE;
-        const std::string name =
-            is_table ? "table " + to_string(layer.table) : "layer " + to_string(number - tables_.size());
-        require(layer.target >= 1 && layer.target < slots, name + " has target slot " + to_string(layer.target) +
-                                                               " (must be from 1 to " + to_string(slots - 1) + ")");
-        is_table ? check_table(layer, name) : check_layer(layer, name);
-        require(layer.bias == NO_OFFSET || is_inside(layer.bias, layer.outputs, parameter_count_),
-                name + ": bias " + range_of(layer.bias, layer.outputs) + " is not within the " +
-                    to_string(parameter_count_) + " parameters");
-    }
-    mark_ends();
-    check_order();
-}
-
-void Network::check_layer(const Layer& layer, const std::string& name) const {
-    const int slots = static_cast<int>(sizes_.size());
-    require(layer.source >= 0 && layer.source < slots,
-            name + " has source slot " + to_string(layer.source) + " (must be from 0 to " + to_string(slots - 1) + ")");
-    require(layer.inputs > 0 && layer.inputs == sizes_[layer.source] && layer.outputs == sizes_[layer.target],
-            name + " maps " + to_string(layer.inputs) + " inputs to " + to_string(layer.outputs) +
-                " outputs, but its slots have sizes " + to_string(sizes_[layer.source]) + " and " +
-                to_string(sizes_[layer.target]));
-    const std::size_t inputs = layer.inputs, outputs = layer.outputs;
-    require(
-        layer.weight_row >= inputs && layer.weight_row <= parameter_count_,
-        name + " has a weight row stride of " + to_string(layer.weight_row) + " for " + to_string(inputs) + " inputs");
-    const std::size_t count = (outputs - 1) * layer.weight_row + inputs;
-    require(is_inside(layer.weight, count, parameter_count_), name + ": weight " + range_of(layer.weight, count) +
-                                                                  " is not within the " + to_string(parameter_count_) +
-                                                                  " parameters");
-}
-
-void Network::check_table(const Layer& layer, const std::string& name) const {
-    const Table& table = tables_.at(layer.table);
-    require(table.cells > 0 && table.rows_per_cell > 0 && table.rows_per_cell < 256,
-            name + " has " + to_string(table.cells) + " cells of " + to_string(table.rows_per_cell) +
-                " rows (cells: at least 1; rows: 1 to 255)");
-    require(table.size == sizes_[layer.target] && layer.outputs == table.size && table.target == layer.target,
-            name + " has rows of size " + to_string(table.size) + ", but its target slot has size " +
-                to_string(sizes_[layer.target]));
-    const std::size_t count = static_cast<std::size_t>(table.cells) * table.rows_per_cell * table.size;
-    require(is_inside(table.weight, count, parameter_count_), name + ": weight " + range_of(table.weight, count) +
-                                                                  " is not within the " + to_string(parameter_count_) +
-                                                                  " parameters");
-}
-
-void Network::check_cell(const Cell& cell, const std::string& name) const {
-    const int slots = static_cast<int>(sizes_.size());
-    require(
-        cell.gates >= 1 && cell.gates < slots && cell.target >= 1 && cell.target < slots && cell.gates != cell.target,
-        name + " has gates slot " + to_string(cell.gates) + " and target slot " + to_string(cell.target) +
-            " (must be two different slots from 1 to " + to_string(slots - 1) + ")");
-    const int gates = gates_of(cell.kind);
-    require(
-        cell.size == sizes_[cell.target] && sizes_[cell.gates] % gates == 0 && sizes_[cell.gates] / gates == cell.size,
-        name + " has size " + to_string(cell.size) + " and " + to_string(gates) + " gates, but its slots have sizes " +
-            to_string(sizes_[cell.gates]) + " (gates) and " + to_string(sizes_[cell.target]) + " (target)");
-    if (cell.kind == CellKind::MINGRU) return;
-    const std::size_t rows = sizes_[cell.gates], count = rows * cell.size;
-    require(is_inside(cell.recurrent.weight, count, parameter_count_) &&
-                is_inside(cell.recurrent.bias, rows, parameter_count_),
-            name + ": recurrent weight " + range_of(cell.recurrent.weight, count) + " or bias " +
-                range_of(cell.recurrent.bias, rows) + " is not within the " + to_string(parameter_count_) +
-                " parameters");
 }
 
 // Several layers may add to one target.
@@ -144,8 +59,20 @@ void Network::mark_ends() {
     }
 }
 
+void Network::mark_norms() {
+    for (Layer& layer : layers_) layer.norm = NO_NORM;
+    for (std::size_t number = 0; number < norms_.size(); ++number) {
+        const int target = norms_[number].target;
+        const auto last = std::find_if(layers_.begin(), layers_.end(), [&](const Layer& layer) {
+            return layer.ends && layer.target == target && layer.norm == NO_NORM;
+        });
+        require(last != layers_.end(), "norm " + to_string(number) + " is the second of slot " + to_string(target) +
+                                           ", or no layer writes that slot");
+        last->norm = static_cast<int>(number);
+    }
+}
+
 void Network::check_order() {
-    const int slots = static_cast<int>(sizes_.size());
     std::vector<bool> is_written(sizes_.size()), is_gates(sizes_.size());
     is_written[0] = true;
     for (const Cell& cell : cells_) {
@@ -163,24 +90,22 @@ void Network::check_order() {
         for (std::size_t number = 0; number < cells_.size(); ++number) {
             const Cell& cell = cells_[number];
             if (cell.gates != layer.target) continue;
-            require(
-                layer.activation == Activation::NONE && !is_written[cell.target],
-                "cell " + to_string(number) + " needs gates without an activation and a target that no layer writes");
+            require(layer.activation == Activation::NONE && layer.norm == NO_NORM && !is_written[cell.target],
+                    "cell " + to_string(number) +
+                        " needs gates without an activation or a norm, and a target that no layer writes");
             layer.cell = static_cast<int>(number);
             is_written[cell.target] = true;
             ++cells_found;
         }
     }
     require(cells_found == cells_.size(), "no layer writes the gates of a cell");
-    const auto is_output = [&](int slot) { return slot >= 1 && slot < slots && is_written[slot] && !is_gates[slot]; };
-    require(is_output(action_slot) && is_output(value_slot) && action_slot != value_slot && sizes_[value_slot] == 1,
-            "action_slot " + to_string(action_slot) + " and value_slot " + to_string(value_slot) +
-                " must be two different slots that layers write, and the value must have size 1");
+    check_outputs(is_written, is_gates);
 }
 
 void Network::mark_uses() {
     std::vector<bool> feeds_action(sizes_.size()), feeds_value(sizes_.size()), has_reader(sizes_.size());
-    feeds_action[action_slot] = feeds_value[value_slot] = true;
+    if (has_action()) feeds_action[action_slot] = true;
+    if (has_value()) feeds_value[value_slot] = true;
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
         const int read = layer->cell == NO_CELL ? layer->target : cells_[layer->cell].target;
         layer->is_for_action = feeds_action[layer->target] = feeds_action[read];
@@ -191,18 +116,18 @@ void Network::mark_uses() {
         if (layer->table != NO_TABLE) continue;
         if (layer->is_for_action) feeds_action[layer->source] = true;
         if (layer->is_for_value) feeds_value[layer->source] = true;
-        layer->adds_to_source = has_reader[layer->source];
         has_reader[layer->source] = true;
     }
     split_value_network();
+    mark_additions();
     mark_completions();
     for (const int end : {action_slot, value_slot}) {
-        if (has_reader[end]) throw std::invalid_argument("a layer reads the output slot " + to_string(end));
+        require(end == NO_SLOT || !has_reader[end], "a layer reads the output slot " + to_string(end));
     }
 }
 
 void Network::split_value_network() {
-    if (!cells_.empty() || !tables_.empty()) return;
+    if (!cells_.empty() || !tables_.empty() || !has_action() || !has_value()) return;
     for (const Layer& layer : layers_) {
         if (layer.is_for_action && layer.is_for_value) return;
     }
@@ -221,11 +146,15 @@ std::vector<bool> Network::parameters_of(int first_layer, int last_layer) const 
     std::vector<bool> used(parameter_count_);
     for (int number = first_layer; number < last_layer; ++number) {
         const Layer& layer = layers_[number];
-        for (int output = 0; output < layer.outputs; ++output) {
+        for (int output = 0; output < layer.outputs && !layer.is_identity; ++output) {
             const auto row = used.begin() + layer.weight + output * layer.weight_row;
             std::fill(row, row + layer.inputs, true);
         }
         if (layer.bias != NO_OFFSET) std::fill_n(used.begin() + layer.bias, layer.outputs, true);
+        if (layer.norm == NO_NORM) continue;
+        const Norm& norm = norms_[layer.norm];
+        std::fill_n(used.begin() + norm.weight, norm.size, true);
+        std::fill_n(used.begin() + norm.bias, norm.size, true);
     }
     return used;
 }
@@ -253,7 +182,18 @@ std::vector<Part> Network::parts() const {
             part(value_layers_, layout_.last_layer, action_gradient_begin_, layout_.gradient_size)};
 }
 
-// In the backward pass, the first reader of a slot is the last to add to its grads.
+// In the backward pass, the last reader of a slot is the first to write its grads.
+void Network::mark_additions() {
+    std::vector<bool> has_reader(sizes_.size());
+    for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+        if (layer->table != NO_TABLE) continue;
+        layer->adds_to_source = has_reader[layer->source];
+        has_reader[layer->source] = true;
+    }
+}
+
+// In the backward pass, the first reader of a slot is the last to add to its grads. A product then applies the
+// derivative of the slot's activation; what follows a norm or precedes an identity is a pass of its own.
 void Network::mark_completions() {
     std::vector<int> writers(sizes_.size(), NO_LAYER);
     for (std::size_t number = 0; number < layers_.size(); ++number) {
@@ -261,11 +201,11 @@ void Network::mark_completions() {
         layer.is_completed_by_reader = false;
         layer.completes_layer = NO_LAYER;
         if (layer.table == NO_TABLE) {
-            layer.completes_layer = writers[layer.source];
+            if (!layer.is_identity) layer.completes_layer = writers[layer.source];
             writers[layer.source] = NO_LAYER;
         }
         if (layer.completes_layer != NO_LAYER) layers_[layer.completes_layer].is_completed_by_reader = true;
-        if (layer.ends && layer.cell == NO_CELL) writers[layer.target] = static_cast<int>(number);
+        if (layer.ends && layer.cell == NO_CELL && layer.norm == NO_NORM) writers[layer.target] = static_cast<int>(number);
     }
 }
 
@@ -288,18 +228,40 @@ void Network::add_cell_slots() {
         cell.recurrent.activation = Activation::NONE;
         cell.recurrent.table = NO_TABLE;
         cell.recurrent.cell = NO_CELL;
+        cell.recurrent.norm = NO_NORM;
         cell.recurrent.begins = cell.kind == CellKind::GRU;  // an LSTM's product is added to what the input layer wrote
         cell.recurrent.ends = true;
     }
 }
 
+void Network::add_norm_slots() {
+    for (Norm& norm : norms_) {
+        norm.normalized = add_slot(norm.size);
+        norm.inverse_std = add_slot(1);
+    }
+}
+
+// The offset of a new vector of the slot's stride.
+std::size_t Network::add_vector(std::size_t& size, int slot) const {
+    size += strides_[slot];
+    return size - strides_[slot];
+}
+
+void Network::lay_out_norm(Norm& norm) {
+    norm.packed_weight = add_vector(layout_.packed_size, norm.target);
+    norm.packed_bias = add_vector(layout_.packed_size, norm.target);
+    norm.weight_gradient = add_vector(layout_.gradient_size, norm.target);
+    norm.bias_gradient = add_vector(layout_.gradient_size, norm.target);
+}
+
 // All layers that add to a target share the sum of its biases and their gradient.
 void Network::lay_out_bias(Layer& layer) {
+    layer.has_bias = std::any_of(layers_.begin(), layers_.end(), [&](const Layer& other) {
+        return other.target == layer.target && other.bias != NO_OFFSET;
+    });
     if (layer.begins) {
-        layer.packed_bias = layout_.packed_size;
-        layer.bias_gradient = layout_.gradient_size;
-        layout_.packed_size += strides_[layer.target];
-        layout_.gradient_size += strides_[layer.target];
+        layer.packed_bias = add_vector(layout_.packed_size, layer.target);
+        layer.bias_gradient = add_vector(layout_.gradient_size, layer.target);
         return;
     }
     for (const Layer& first : layers_) {
@@ -317,7 +279,8 @@ void Network::lay_out_layer(Layer& layer) {
     layer.packed = layout_.packed_size;
     layout_.packed_size += layer.is_narrow ? layer.outputs * in_stride : layer.inputs * out_stride;
     layer.padded_weight = layer.is_narrow ? layer.packed : NO_OFFSET;
-    if (!layer.is_narrow && layer.source && layer.inputs % kernels_.width) {
+    const bool has_backward = layer.source || has_input_gradients_;
+    if (!layer.is_narrow && has_backward && layer.inputs % kernels_.width) {
         layer.padded_weight = layout_.packed_size;
         layout_.packed_size += layer.outputs * in_stride;
     }
@@ -343,8 +306,9 @@ void Network::lay_out(int rows) {
     }
     for (Layer& layer : layers_) {
         if (value_layers_ && &layer == layers_.data() + value_layers_) end_value_part();
-        if (layer.table == NO_TABLE) lay_out_layer(layer);
+        if (layer.table == NO_TABLE && !layer.is_identity) lay_out_layer(layer);
         lay_out_bias(layer);
+        if (layer.norm != NO_NORM) lay_out_norm(norms_[layer.norm]);
         layout_.needs_pre_activations |= layer.activation == Activation::GELU;
         if (layer.cell == NO_CELL) continue;
         Cell& cell = cells_[layer.cell];
@@ -359,7 +323,7 @@ void Network::lay_out(int rows) {
         layout_.code_count += table.cells;
     }
     log_std_gradient_ = layout_.gradient_size;
-    layout_.gradient_size += strides_[action_slot];
+    if (has_action()) layout_.gradient_size += strides_[action_slot];
     layout_.layers = layers_.data();
     layout_.last_layer = static_cast<int>(layers_.size());
     layout_.last_gradient = layout_.gradient_size;
@@ -367,6 +331,7 @@ void Network::lay_out(int rows) {
     layout_.table_count = static_cast<int>(tables_.size());
     layout_.cells = cells_.data();
     layout_.cell_count = static_cast<int>(cells_.size());
+    layout_.norms = norms_.data();
     layout_.strides = strides_.data();
     layout_.offsets = offsets_.data();
 }

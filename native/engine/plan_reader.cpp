@@ -52,6 +52,9 @@ class Fields {
         return get(field).is_none() ? NO_OFFSET : read<std::size_t>(field);
     }
 
+    // None: no such output.
+    int read_optional_slot(const char* field) const { return get(field).is_none() ? NO_SLOT : read<int>(field); }
+
     nb::object read_items(const char* field) const { return get(field); }
 
    private:
@@ -87,12 +90,23 @@ Layer read_layer(const Fields& plan) {
     layer.target = plan.read<int>("target");
     layer.inputs = plan.read<int>("inputs");
     layer.outputs = plan.read<int>("outputs");
-    layer.weight = plan.read<std::size_t>("weight_offset");
+    layer.weight = plan.read_optional_offset("weight_offset");
+    layer.is_identity = layer.weight == NO_OFFSET;
     layer.weight_row = plan.read<std::size_t>("weight_row_stride");
     layer.bias = plan.read_optional_offset("bias_offset");
     layer.activation = plan.read_enum("activation", Activation::GELU);
     layer.table = NO_TABLE;
     return layer;
+}
+
+Norm read_norm(const Fields& plan) {
+    Norm norm{};
+    norm.target = plan.read<int>("target");
+    norm.size = plan.read<int>("size");
+    norm.weight = plan.read<std::size_t>("weight_offset");
+    norm.bias = plan.read<std::size_t>("bias_offset");
+    norm.epsilon = plan.read<float>("epsilon");
+    return norm;
 }
 
 Cell read_cell(const Fields& plan) {
@@ -114,8 +128,8 @@ NetworkPlan read_network_plan(nb::handle plan) {
     const Fields fields(plan);
     NetworkPlan network{};
     network.slot_sizes = fields.read<std::vector<int>>("slot_sizes");
-    network.action_slot = fields.read<int>("action_slot");
-    network.value_slot = fields.read<int>("value_slot");
+    network.action_slot = fields.read_optional_slot("action_slot");
+    network.value_slot = fields.read_optional_slot("value_slot");
     for (nb::handle table : fields.read_items("tables")) {
         const Fields table_fields(table);
         network.layers.push_back(read_table_layer(table_fields, static_cast<int>(network.tables.size())));
@@ -123,6 +137,7 @@ NetworkPlan read_network_plan(nb::handle plan) {
     }
     for (nb::handle layer : fields.read_items("layers")) network.layers.push_back(read_layer(Fields(layer)));
     for (nb::handle cell : fields.read_items("cells")) network.cells.push_back(read_cell(Fields(cell)));
+    for (nb::handle norm : fields.read_items("norms")) network.norms.push_back(read_norm(Fields(norm)));
     return network;
 }
 

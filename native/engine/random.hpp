@@ -28,6 +28,11 @@ class CounterRng {
         return static_cast<float>(std::sqrt(-2.0 * std::log(radius)) * std::cos(6.283185307179586 * angle));
     }
 
+    // In [0, limit), for limits of at most 2^32.
+    std::int64_t below(std::uint64_t counter, std::uint64_t limit) const {
+        return static_cast<std::int64_t>((bits(counter) >> 32) * limit >> 32);
+    }
+
    private:
     static constexpr std::uint64_t STRIDE = 0x9E3779B97F4A7C15ULL;  // the golden ratio, as in SplitMix64
 

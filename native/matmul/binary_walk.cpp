@@ -27,25 +27,40 @@ bool merge_two_rows(Scheme& scheme) {
 
 // Without branches, so that the compiler vectorizes it.
 PALAESTRA_CLONES
-std::uint64_t count_equal(const Mask* column, std::size_t rows, Mask factor) {
+std::uint64_t count_equal(const std::uint64_t* column, std::size_t rows, std::uint64_t factor) {
     std::uint64_t count = 0;
     for (std::size_t k = 0; k < rows; ++k) count += column[k] == factor ? 1 : 0;
     return count;
 }
 
+PALAESTRA_CLONES
+std::uint64_t count_equal(const Words<2>* column, std::size_t rows, const Words<2>& factor) {
+    std::uint64_t count = 0;
+    for (std::size_t k = 0; k < rows; ++k) count += is_zero(column[k] ^ factor) ? 1 : 0;
+    return count;
+}
+
+PALAESTRA_CLONES
+std::uint64_t count_equal(const Words<4>* column, std::size_t rows, const Words<4>& factor) {
+    std::uint64_t count = 0;
+    for (std::size_t k = 0; k < rows; ++k) count += is_zero(column[k] ^ factor) ? 1 : 0;
+    return count;
+}
+
 Scheme reduce_scheme(Scheme scheme) {
     do {
-        scheme.erase(std::remove_if(scheme.begin(), scheme.end(), is_zero), scheme.end());
+        scheme.erase(std::remove_if(scheme.begin(), scheme.end(), has_zero), scheme.end());
     } while (merge_two_rows(scheme));
     return scheme;
 }
 
-void BinaryWalk::rebuild() {
+template <class AnyMask>
+void BinaryWalkOf<AnyMask>::rebuild() {
     const std::size_t rank = current.size();
     for (int axis = 0; axis < 3; ++axis) {
         columns_[axis].resize(rank);
         for (std::size_t i = 0; i < rank; ++i) columns_[axis][i] = current[i][axis];
-        find_pairs(axis);
+        this->find_pairs(axis);
         degree_[axis].assign(rank, 0);
         for (const Pair& pair : pairs_[axis]) {
             ++degree_[axis][pair.first];
@@ -55,12 +70,13 @@ void BinaryWalk::rebuild() {
 }
 
 // Finds the pairs of one row on one axis again, after its factor changed.
-void BinaryWalk::refresh(int axis, std::uint16_t row) {
+template <class AnyMask>
+void BinaryWalkOf<AnyMask>::refresh(int axis, std::uint16_t row) {
     std::vector<Pair>& pairs = pairs_[axis];
     std::vector<std::uint16_t>& degree = degree_[axis];
     remove_pairs_of(pairs, degree, row);
-    const Mask factor = current[row][axis];
-    std::vector<Mask>& column = columns_[axis];
+    const AnyMask factor = current[row][axis];
+    std::vector<AnyMask>& column = columns_[axis];
     column[row] = factor;
     if (count_equal(column.data(), column.size(), factor) == 1) return;
     for (std::size_t other = 0; other < column.size(); ++other)
@@ -71,28 +87,37 @@ void BinaryWalk::refresh(int axis, std::uint16_t row) {
         }
 }
 
-bool BinaryWalk::flip(const Limits&) {
-    const std::uint64_t word = rng.next();
-    auto [x, pair] = pair_at(static_cast<std::uint32_t>(((word >> 32) * pair_count()) >> 32));
+template <class AnyMask>
+bool BinaryWalkOf<AnyMask>::flip(const Limits&) {
+    const std::uint64_t word = this->rng.next();
+    auto [x, pair] = this->pair_at(static_cast<std::uint32_t>(((word >> 32) * this->pair_count()) >> 32));
     const int y = x == 0 ? 1 : 0, z = x == 2 ? 1 : 2;
     if (word & (1ULL << 20)) std::swap(pair.first, pair.second);
-    Row& a = current[pair.first];
-    Row& b = current[pair.second];
+    auto& a = current[pair.first];
+    auto& b = current[pair.second];
     a[y] ^= b[y];
     b[z] ^= a[z];
-    if (a[y] != 0 && b[z] != 0) {
+    if (!is_zero(a[y]) && !is_zero(b[z])) {
         refresh(y, pair.first);
         refresh(z, pair.second);
         return false;
     }
-    remove_rows(pair, a[y] == 0, b[z] == 0);
+    this->remove_rows(pair, is_zero(a[y]), is_zero(b[z]));
     return true;
 }
 
-void BinaryWalk::update_best(bool is_reduced) {
+template <class AnyMask>
+void BinaryWalkOf<AnyMask>::update_best(bool is_reduced) {
     if (is_reduced) best = current;
 }
 
-std::int64_t BinaryWalk::run(const Limits& limits) { return run_flips(limits); }
+template <class AnyMask>
+std::int64_t BinaryWalkOf<AnyMask>::run(const Limits& limits) {
+    return this->run_flips(limits);
+}
+
+template class BinaryWalkOf<std::uint64_t>;
+template class BinaryWalkOf<Words<2>>;
+template class BinaryWalkOf<Words<4>>;
 
 }  // namespace matmul

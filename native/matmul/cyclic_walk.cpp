@@ -10,7 +10,7 @@ namespace {
 constexpr int ATTEMPTS = 1000;
 
 int weight(const Row& row) {
-    if (is_zero(row)) return 0;
+    if (has_zero(row)) return 0;
     return row[0] == row[1] && row[1] == row[2] ? 1 : 3;
 }
 
@@ -57,7 +57,7 @@ void CyclicWalk::refresh(std::size_t factor) {
 }
 
 void CyclicWalk::remove_zero_rows() {
-    current.erase(std::remove_if(current.begin(), current.end(), is_zero), current.end());
+    current.erase(std::remove_if(current.begin(), current.end(), has_zero), current.end());
     rebuild();
 }
 
@@ -75,7 +75,7 @@ bool CyclicWalk::flip(std::uint64_t word, bool may_increase) {
     current[i] = a;
     current[j] = b;
     rank_ += change;
-    if (is_zero(a) || is_zero(b)) {
+    if (has_zero(a) || has_zero(b)) {
         remove_zero_rows();
     } else {
         refresh(3 * i + y);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
 from palaestra.algorithms.buffers.replay_rows import copy_rows
 from palaestra.algorithms.group import ALONE, Group
 from palaestra.algorithms.torch_off_policy import TensorBatch
@@ -18,6 +19,9 @@ from palaestra.config.train import TrainConfig
 from palaestra.core.spaces import DiscreteSpec
 from palaestra.training.state import new_training_state
 from palaestra.training.trainer import train
+
+if TYPE_CHECKING:
+    from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
 
 SMALL: dict[str, Any] = {"steps_per_iteration": 20, "learning_starts": 10, "buffer_size": 200, "batch_size": 8}
 
@@ -71,16 +75,17 @@ def assert_equal_weights(network: Any, tower: str, head: str, plain: nn.Sequenti
 
 
 class Anything(gymnasium.Env[Any, Any]):
-    """Observations at random, of an image or of named parts; two continuous actions with other bounds each."""
+    """Observations at random, of an image or of named parts; two continuous actions with other bounds, or choices."""
 
     OBSERVATIONS: ClassVar[dict[str, spaces.Space[Any]]] = {
         "image": spaces.Box(0, 255, (10, 10, 3), np.uint8),
         "parts": spaces.Dict({"goal": spaces.Box(-50.0, 50.0, (2,), np.float32), "door": spaces.Discrete(3)}),
     }
 
-    def __init__(self, kind: str = "parts") -> None:
+    def __init__(self, kind: str = "parts", *, is_discrete: bool = False) -> None:
         self.observation_space = self.OBSERVATIONS[kind]
-        self.action_space = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 1], np.float32))
+        box = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 1], np.float32))
+        self.action_space = spaces.Discrete(3, start=5) if is_discrete else box
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
@@ -89,11 +94,14 @@ class Anything(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         assert self.action_space.contains(action), action
-        return self.observation_space.sample(), float(action.sum()), False, False, {}
+        return self.observation_space.sample(), float(np.sum(action)), False, False, {}
 
 
 for name in Anything.OBSERVATIONS:
-    gymnasium.register(f"actors/{name.title()}-v0", f"{__name__}:Anything", max_episode_steps=7, kwargs={"kind": name})
+    entry = f"{__name__}:Anything"
+    gymnasium.register(f"actors/{name.title()}-v0", entry, max_episode_steps=7, kwargs={"kind": name})
+    discrete = {"kind": name, "is_discrete": True}
+    gymnasium.register(f"actors/Discrete{name.title()}-v0", entry, max_episode_steps=7, kwargs=discrete)
 
 
 def trained(config: TrainConfig, iterations: int, group: Group = ALONE) -> Any:
@@ -108,12 +116,17 @@ def go_on(state: Any, iterations: int) -> Any:
     return [report for _, report in zip(range(iterations), train(state), strict=False)][-1]
 
 
-def resumed(state: Any, other: Any, fresh: tuple[str, ...] = ()) -> Any:
-    """`other` goes on where `state` is; entries in `fresh` stay as they were."""
+def resumed(state: Any, other: Any, fresh: tuple[str, ...] = (), *, with_rows: bool = True) -> Any:
+    """`other` goes on where `state` is; entries in `fresh` stay as they were. `with_rows`: of the replay buffer."""
     own, saved = other.capture(), state.capture()
     other.algorithm.policy().load_state_dict(deepcopy(state.algorithm.policy().state_dict()))
-    other.restore({**saved, **{name: own[name] for name in fresh}})
-    copy_rows(state.algorithm.buffer, other.algorithm.buffer)
+
+    def load_rows(buffer: ReplayBuffer) -> bool:
+        if with_rows:
+            copy_rows(state.algorithm.buffer, buffer)
+        return with_rows
+
+    other.restore({**saved, **{name: own[name] for name in fresh}}, load_rows)
     return other
 
 

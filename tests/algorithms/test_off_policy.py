@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -171,6 +172,17 @@ def test_the_environment_gets_scaled_actions_and_the_buffer_those_of_the_network
     algorithm.iterate(Progress(0, 0, 10_000))
     np.testing.assert_allclose(np.concatenate(stepped), 2 * algorithm.buffer.actions[:60, 0], rtol=1e-6)
     assert np.abs(algorithm.buffer.actions[:60]).max() > 0.9
+
+
+def test_returns_and_stored_rewards_are_the_environments_own():
+    algorithm = idle(env="Pendulum-v1", learning_starts=200, steps_per_iteration=200)
+    episode = algorithm.iterate(Progress(0, 0, 10_000)).episodes[0]
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=0)
+    rewards = [float(env.step(action)[1]) for action in 2 * algorithm.buffer.actions[:200, 0]]
+    assert min(rewards) < -5  # clipping would be seen
+    np.testing.assert_allclose(algorithm.buffer.rewards[:200, 0], rewards, rtol=1e-5)
+    assert episode.total_reward == pytest.approx(sum(rewards), rel=1e-5)
 
 
 def test_episodes_that_are_broken_off_by_new_environments_count_as_truncated():

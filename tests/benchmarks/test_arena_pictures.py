@@ -3,8 +3,8 @@ import re
 import arena_pictures
 import numpy as np
 
-from palaestra.apps.arena.recording import ReplayRecorder
 from palaestra.apps.arena.reference import World
+from palaestra.apps.arena.replay import ReplayRecorder
 from palaestra.apps.arena.settings import read_settings
 from palaestra.core.episodes import EpisodeResult
 

@@ -15,9 +15,9 @@ from playwright.sync_api import expect
 
 from palaestra.apps.arena.batch import make_batch
 from palaestra.apps.arena.draw import draw_world
-from palaestra.apps.arena.message import encode_whole
+from palaestra.apps.arena.encoding import encode_whole
+from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.settings import read_settings
-from palaestra.apps.arena.spaces import empty_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 

@@ -5,8 +5,8 @@ import shlex
 import pytest
 import torch
 
-from palaestra.apps.arena.recording import ReplayRecorder
 from palaestra.apps.arena.reference import World
+from palaestra.apps.arena.replay import ReplayRecorder
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.cli.command import Group
 from palaestra.cli.main import EXAMPLES, VERBS, load_verb

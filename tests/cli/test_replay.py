@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from palaestra.apps.arena.recording import ReplayRecorder
 from palaestra.apps.arena.reference import World
+from palaestra.apps.arena.replay import ReplayRecorder
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.cli.replay import SPEEDS, Playback
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from palaestra.cli.runs import format_bytes
 from palaestra.core.run import RunState
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import read_record, write_record
@@ -162,10 +161,3 @@ def test_without_runs_it_says_how_to_start_one(call):
     code, out, err = call("runs", "disk")
     assert code == 0
     assert "palaestra train cartpole" in out + err
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (20_639_744, "20.6 MB"), (3.2e9, "3.2 GB")]
-)
-def test_bytes_are_told_with_three_digits(count, text):
-    assert format_bytes(count) == text

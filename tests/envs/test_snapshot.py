@@ -15,7 +15,68 @@ from palaestra.checkpoints.weights import trainer_state_from_bytes, trainer_stat
 from palaestra.config.env import EnvConfig
 from palaestra.core.errors import DamagedFile
 from palaestra.envs.make import make_env
-from palaestra.envs.snapshot import capture, restore, why_not
+from palaestra.envs.snapshot import (
+    capture,
+    read_simulation,
+    restore,
+    why_not,
+    why_not_simulation,
+    write_simulation,
+)
+
+mujoco = pytest.importorskip("mujoco", reason="the extra 'mujoco' is not installed")
+
+FALLING = """
+<mujoco><worldbody><geom type="plane" size="5 5 1"/>
+<body pos="0 0 0.3"><freejoint/><geom type="box" size=".1 .1 .1"/></body></worldbody></mujoco>
+"""
+
+
+def falling_box(steps):
+    model = mujoco.MjModel.from_xml_string(FALLING)
+    data = mujoco.MjData(model)
+    data.qvel[:] = [0.3, 0.1, 0, 1, 2, 3]
+    for _ in range(steps):
+        mujoco.mj_step(model, data)
+    return data
+
+
+@pytest.mark.parametrize("steps", [0, 5, 150, 400])
+def test_a_box_falls_on_as_it_would_have(steps):
+    original = falling_box(steps)
+    state = {
+        name: np.copy(value) if isinstance(value, np.ndarray) else value
+        for name, value in read_simulation(original).items()
+    }
+    copy = falling_box(33)
+    write_simulation(copy, state)
+    for _ in range(200):
+        assert copy.xpos.tobytes() == original.xpos.tobytes()
+        assert copy.qpos.tobytes() == original.qpos.tobytes()
+        assert copy.time == original.time
+        mujoco.mj_step(original.model, original)
+        mujoco.mj_step(copy.model, copy)
+
+
+def test_computing_the_derived_fields_anew_would_not_be_exact():
+    """The reason why they are saved: after a step, xpos is that of the position before it."""
+    data = falling_box(5)
+    before = data.xpos.copy()
+    mujoco.mj_forward(data.model, data)
+    assert not np.array_equal(before, data.xpos)
+
+
+def test_a_state_of_another_model_is_refused():
+    state = read_simulation(falling_box(1))
+    ant = make_env(EnvConfig(id="Ant-v5")).unwrapped
+    with pytest.raises(DamagedFile, match="does not fit this model"):
+        write_simulation(ant.data, state)
+
+
+def test_a_simulation_without_engine_plugins_can_be_captured():
+    data = falling_box(0)
+    assert why_not_simulation(data) == ""
+
 
 TABLES = ["CartPole-v1", "Acrobot-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "FrozenLake-v1"]
 TABLES += ["Taxi-v4", "CliffWalking-v1", "Blackjack-v1"]

@@ -59,5 +59,10 @@ def learn() -> Callable[..., tuple[Agent, float]]:
 
 
 @pytest.fixture
+def learn_agent() -> Callable[[TrainConfig], Agent]:
+    return learn_config
+
+
+@pytest.fixture
 def learn_recipe() -> Callable[[TrainConfig], float]:
     return lambda config: mean_return(learn_config(config), config)

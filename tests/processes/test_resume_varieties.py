@@ -29,28 +29,35 @@ ARENA = (
 COMMON = [
     f"total_steps={EPOCHS * 64}",
     "seed=3",
-    "ppo.update_epochs=2",
     "checkpoints.save_interval=1",
-    "policy.normalize_returns=true",
     "loggers.tensorboard=false",
     "--quiet",
 ]
-CART = ["cartpole", "ppo.env_count=4", "ppo.horizon=16", "ppo.minibatch_size=32", "policy.normalize_observations=true"]
+NORMALIZED = ["policy.normalize_observations=true", "policy.normalize_returns=true"]
+PPO = ["ppo.horizon=16", "ppo.minibatch_size=32", "ppo.update_epochs=2"]
+CART = ["cartpole", "ppo.env_count=4", *PPO, *NORMALIZED]
+PQN = [
+    *["cartpole", "algorithm=pqn", "engine=torch", "policy.normalize_observations=true", "policy.settings.hidden=[16]"],
+    *["pqn.env_count=4", "pqn.horizon=16", "pqn.minibatch_size=32", "pqn.update_epochs=2"],
+]
 VARIETIES = {
     "mlp": [*CART, "engine=torch"],
     "native engine": [*CART, "engine=native"],
     "lstm": [*CART, "engine=torch", "ppo.segment_length=8"],
+    "pqn": PQN,
     "arena": [
         *["arena.tiny", "engine=torch", f"env.kwargs={ARENA}", "policy.settings.size=16"],
-        *["ppo.env_count=8", "ppo.horizon=8", "ppo.minibatch_size=32"],
+        *["ppo.env_count=8", "ppo.horizon=8", "ppo.minibatch_size=32", "ppo.update_epochs=2"],
+        "policy.normalize_returns=true",
     ],
     # The other may be killed before they have met, and there is no launcher here to end who then waits.
     "two ranks": [
         *[*CART, "engine=torch", "ppo.env_count=2", "ppo.minibatch_size=16"],
         "distributed.timeout_seconds=20",
     ],
+    "pqn two ranks": [*PQN, "pqn.env_count=2", "pqn.minibatch_size=16", "distributed.timeout_seconds=20"],
 }
-RANKS = {"two ranks": 2}
+RANKS = {"two ranks": 2, "pqn two ranks": 2}
 
 
 @pytest.fixture

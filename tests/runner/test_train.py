@@ -263,10 +263,10 @@ def test_without_any_checkpoint_it_says_that_there_is_none(run):
 def test_a_disk_that_stays_full_fails_the_run_at_its_end_and_not_before(run, small, monkeypatch):
     save = CheckpointManager.save
 
-    def fail_later(self, policy, checkpoint, trainer_state=None):
+    def fail_later(self, policy, checkpoint, trainer_state=None, replay_rows=()):
         if checkpoint.epoch > 1:
             raise SaveFailed("No space left on device.")
-        return save(self, policy, checkpoint, trainer_state)
+        return save(self, policy, checkpoint, trainer_state, replay_rows)
 
     monkeypatch.setattr(CheckpointManager, "save", fail_later)
     with pytest.raises(RunFailed, match="The last one on disk is epoch 1"):

@@ -62,3 +62,23 @@ def test_what_was_asked_for_by_name_needs_no_look(tmp_path, monkeypatch):
     assert is_surely_cpu("cpu")
     monkeypatch.setattr(machine, "GPU_DEVICE_FILES", ())
     assert not is_surely_cpu("cuda")
+
+
+def test_the_memory_limit_is_the_smallest_of_the_cgroups_above(tmp_path, monkeypatch):
+    own = tmp_path / "cgroup"
+    own.write_text("4:cpu,memory:/a/b\n0::/c\n")
+    v1, v2 = tmp_path / "memory" / "a", tmp_path / "c"
+    for folder in (v1 / "b", v2):
+        folder.mkdir(parents=True)
+    (v1 / "b" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (v1 / "memory.limit_in_bytes").write_text("5000000\n")
+    (v2 / "memory.max").write_text("max\n")
+    found = [machine._number_in(file) for file in machine._limit_files(tmp_path, own)]
+    assert [number for number in found if number is not None] == [9223372036854771712, 5000000]
+    monkeypatch.setattr(machine, "_limit_files", lambda: iter([v1 / "memory.limit_in_bytes"]))
+    assert machine.memory_limit() == 5_000_000
+
+
+def test_without_cgroups_the_limit_is_the_memory_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "_limit_files", lambda: iter([tmp_path / "none"]))
+    assert machine.memory_limit() > 1 << 28

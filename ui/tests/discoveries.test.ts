@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { byFormat, standing } from '../src/discoveries/ask.ts';
+import { byFormat, overField, standing } from '../src/discoveries/ask.ts';
 import type { FoundScheme } from '../src/lib/types.ts';
 
 const scheme = (format: string, field: string, rank: number) => ({ id: `${format}-${field}-${rank}`, format, field, rank }) as FoundScheme;
@@ -8,6 +8,12 @@ const scheme = (format: string, field: string, rank: number) => ({ id: `${format
 test('schemes stand under their format, in the order in which they came', () => {
   const found = [scheme('2x2x2', 'gf2', 7), scheme('3x3x3', 'z', 23), scheme('2x2x2', 'z', 7)];
   assert.deepEqual(byFormat(found).map(([format, all]) => [format, all.map((one) => one.field)]), [['2x2x2', ['gf2', 'z']], ['3x3x3', ['z']]]);
+});
+
+test('a field filters the schemes, and no field shows all', () => {
+  const found = [scheme('2x2x2', 'gf2', 7), scheme('2x2x2', 'z', 7)];
+  assert.deepEqual(overField(found, 'z').map((one) => one.field), ['z']);
+  assert.equal(overField(found, '').length, 2);
 });
 
 test('a rank is told by its distance from the best known one', () => {

@@ -4,6 +4,7 @@
 
 #include "losses.hpp"
 #include "passes.hpp"
+#include "squashed.hpp"
 
 namespace engine {
 namespace {
@@ -43,6 +44,10 @@ void adam(const AdamStep& step, std::size_t count, float* __restrict parameters,
     }
 }
 
+void follow(float tau, std::size_t count, const float* __restrict online, float* __restrict target) {
+    for (std::size_t k = 0; k < count; ++k) target[k] += tau * (online[k] - target[k]);
+}
+
 constexpr Kernels make_kernel_table(const char* name) {
     return {name,
             WIDTH,
@@ -57,7 +62,10 @@ constexpr Kernels make_kernel_table(const char* name) {
             &gaussian_loss,
             &value_loss,
             &squared_sum,
-            &adam};
+            &adam,
+            &squash,
+            &squash_backward,
+            &follow};
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ void apply_gelu(float* values, float* pre_activations, std::size_t count) {
     for (std::size_t k = 0; k < count; ++k) values[k] = gelu_of(values[k]);
 }
 
-// Turns grads [rows, stride] by an activation's output into grads by its input; adds their sums over rows to `sums`.
+// Turns grads [rows, stride] by an activation's output into grads by its input; adds their sums over rows to `sums`,
+// which may be null.
 template <typename Through>
 INLINE void backward_rows(float* grads, int rows, int stride, float* sums, const Through& backward_at) {
     for (int column = 0; column < stride; column += WIDTH) {
@@ -33,7 +34,7 @@ INLINE void backward_rows(float* grads, int rows, int stride, float* sums, const
             store(grads + at, grad);
             sum += grad;
         }
-        store(sums + column, load(sums + column) + sum);
+        if (sums) store(sums + column, load(sums + column) + sum);
     }
 }
 
@@ -126,7 +127,7 @@ void forward_table(const NetworkLayout& layout, const Layer& layer, const float*
             add_table_rows(selected, count, table.size, sums);
         }
     }
-    if (!layer.ends || layer.activation == Activation::NONE) return;
+    if (!layer.ends || layer.norm != NO_NORM || layer.activation == Activation::NONE) return;
     activate(layer.activation, out,
              block.pre_activations ? block.pre_activations + layout.offsets[layer.target] : nullptr, rows * stride);
 }

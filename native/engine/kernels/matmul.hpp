@@ -31,7 +31,7 @@ struct Operands {
     std::size_t out_row;
     const float* bias;
     const float* values;  // backward only: the activation's output, laid out as the result
-    float* sums;          // backward only: the sum of the result's rows is added to it
+    float* sums;          // backward only: the sum of the result's rows is added to it; may be null
 };
 
 template <Epilogue EPILOGUE>
@@ -60,6 +60,7 @@ INLINE void store_tile(const Vector (&sum)[HEIGHT][PANEL], const Operands& at) {
         }
     }
     if constexpr (is_backward(EPILOGUE)) {
+        if (!at.sums) return;
 #pragma GCC unroll 2
         for (int j = 0; j < PANEL; ++j) store(at.sums + j * WIDTH, load(at.sums + j * WIDTH) + total[j]);
     }
@@ -124,7 +125,7 @@ void product(int height, int columns, int depth, Operands at) {
         if constexpr (INIT == Init::BIAS) at.bias += 2 * WIDTH;
         if constexpr (is_backward(EPILOGUE)) {
             at.values += 2 * WIDTH;
-            at.sums += 2 * WIDTH;
+            if (at.sums) at.sums += 2 * WIDTH;
         }
     }
     if (column < columns) panel<1, INIT, EPILOGUE>(height, depth, at);

@@ -7,6 +7,7 @@
 #include "../kernels.hpp"
 #include "layers.hpp"
 #include "matmul.hpp"
+#include "norms.hpp"
 #include "recurrent.hpp"
 #include "simd.hpp"
 
@@ -46,11 +47,19 @@ void pack_layer(const NetworkLayout& layout, const Layer& layer, const float* pa
     }
 }
 
+void pack_norm(const Norm& norm, const float* parameters, float* packed) {
+    std::memcpy(packed + norm.packed_weight, parameters + norm.weight, norm.size * sizeof(float));
+    std::memcpy(packed + norm.packed_bias, parameters + norm.bias, norm.size * sizeof(float));
+}
+
+INLINE bool has_weights(const Layer& layer) { return layer.table == NO_TABLE && !layer.is_identity; }
+
 void pack(const NetworkLayout& layout, const float* parameters, float* packed) {
     for (int number = layout.first_layer; number < layout.last_layer; ++number) {
         const Layer& layer = layout.layers[number];
         pack_bias(layer, parameters, packed);
-        if (layer.table == NO_TABLE) pack_layer(layout, layer, parameters, packed);
+        if (has_weights(layer)) pack_layer(layout, layer, parameters, packed);
+        if (layer.norm != NO_NORM) pack_norm(layout.norms[layer.norm], parameters, packed);
         if (layer.cell == NO_CELL) continue;
         const Cell& cell = layout.cells[layer.cell];
         if (cell.kind == CellKind::MINGRU) continue;
@@ -69,7 +78,7 @@ INLINE void forward_product(Activation activation, int rows, int columns, int de
 }
 
 void forward_layer(const NetworkLayout& layout, const Layer& layer, const float* packed, const Block& block) {
-    const Activation activation = layer.ends ? layer.activation : Activation::NONE;
+    const Activation activation = layer.ends && layer.norm == NO_NORM ? layer.activation : Activation::NONE;
     const std::size_t in_stride = layout.strides[layer.source], out_stride = layout.strides[layer.target];
     const int columns = static_cast<int>(out_stride), rows = block.steps * block.columns;
     const float* weight = packed + layer.packed;
@@ -105,12 +114,15 @@ void forward(const NetworkLayout& layout, const float* parameters, const float* 
         if (!(layer_outputs & output_mask)) continue;
         if (layer.table != NO_TABLE) {
             forward_table(layout, layer, parameters, packed, block);
+        } else if (layer.is_identity) {
+            forward_identity(layout, layer, packed, block);
         } else if (layer.is_narrow) {
             layer.begins ? forward_narrow<Init::BIAS>(layout, layer, packed, block)
                          : forward_narrow<Init::ADD>(layout, layer, packed, block);
         } else {
             forward_layer(layout, layer, packed, block);
         }
+        if (layer.norm != NO_NORM) forward_norm(layout, layer, packed, block);
         if (layer.cell != NO_CELL) forward_cell(layout, layout.cells[layer.cell], packed, block);
     }
 }
@@ -141,6 +153,11 @@ INLINE void with_epilogue(Epilogue epilogue, const Each& each) {
     }
 }
 
+INLINE float* completed_bias_gradient(const NetworkLayout& layout, const Layer& layer, float* gradient) {
+    if (layer.completes_layer == NO_LAYER) return nullptr;
+    return bias_gradient_of(layout.layers[layer.completes_layer], gradient);
+}
+
 void backward_narrow_layer(const NetworkLayout& layout, const Layer& layer, const float* packed, const Block& block,
                            float* grads, float* gradient) {
     const std::size_t read = layout.offsets[layer.source];
@@ -151,7 +168,7 @@ void backward_narrow_layer(const NetworkLayout& layout, const Layer& layer, cons
         block.values + read,
         packed + layer.packed,
         grads + read,
-        layer.completes_layer == NO_LAYER ? nullptr : gradient + layout.layers[layer.completes_layer].bias_gradient,
+        completed_bias_gradient(layout, layer, gradient),
         gradient + layer.gradient,
         static_cast<std::size_t>(layout.strides[layer.source])};
     with_init(layer.adds_to_source, [&](auto init) {
@@ -161,30 +178,38 @@ void backward_narrow_layer(const NetworkLayout& layout, const Layer& layer, cons
     });
 }
 
+// The columns of the source whose grads are computed, as whole SIMD vectors.
+INLINE InputColumns grad_columns(const NetworkLayout& layout, const Layer& layer, const Block& block) {
+    if (layer.source) return {0, layout.strides[layer.source]};
+    return {block.input_grads.first / WIDTH * WIDTH, (block.input_grads.last + WIDTH - 1) / WIDTH * WIDTH};
+}
+
 void backward_layer(const NetworkLayout& layout, const Layer& layer, const float* parameters, const float* packed,
                     const Block& block, float* grads, float* gradient) {
     add_layer_gradients(layout, layer, block, grads, gradient);
-    if (layer.source == 0) return;
+    const InputColumns columns = grad_columns(layout, layer, block);
+    const int width = columns.last - columns.first;
+    if (width <= 0) return;
+    const bool is_in_place = layer.padded_weight == NO_OFFSET;
+    const float* weight = is_in_place ? parameters + layer.weight : packed + layer.padded_weight;
     const std::size_t in_stride = layout.strides[layer.source], out_stride = layout.strides[layer.target];
     const int rows = block.steps * block.columns;
     for (int first = 0; first < rows; first += ROWS) {
-        const std::size_t read = layout.offsets[layer.source] + first * in_stride;
-        const Operands at = {
-            grads + layout.offsets[layer.target] + first * out_stride,
-            out_stride,
-            1,
-            layer.padded_weight == NO_OFFSET ? parameters + layer.weight : packed + layer.padded_weight,
-            layer.padded_weight == NO_OFFSET ? layer.weight_row : in_stride,
-            grads + read,
-            in_stride,
-            nullptr,
-            block.values + read,
-            layer.completes_layer == NO_LAYER ? nullptr
-                                              : gradient + layout.layers[layer.completes_layer].bias_gradient};
+        const std::size_t read = layout.offsets[layer.source] + first * in_stride + columns.first;
+        const Operands at = {grads + layout.offsets[layer.target] + first * out_stride,
+                             out_stride,
+                             1,
+                             weight + columns.first,
+                             is_in_place ? layer.weight_row : in_stride,
+                             grads + read,
+                             in_stride,
+                             nullptr,
+                             block.values + read,
+                             completed_bias_gradient(layout, layer, gradient)};
         with_init(layer.adds_to_source, [&](auto init) {
             with_epilogue(epilogue_of(layout, layer), [&](auto epilogue) {
-                product<decltype(init)::value, decltype(epilogue)::value>(
-                    rows_left(first, rows), static_cast<int>(in_stride), layer.outputs, at);
+                product<decltype(init)::value, decltype(epilogue)::value>(rows_left(first, rows), width, layer.outputs,
+                                                                          at);
             });
         });
     }
@@ -197,11 +222,16 @@ void backward(const NetworkLayout& layout, const float* parameters, const float*
         if (layer.cell != NO_CELL) {
             backward_cell(layout, layout.cells[layer.cell], parameters, packed, block, grads, gradient);
         }
-        if (layer.ends && (!layer.is_completed_by_reader || layer.activation == Activation::GELU)) {
+        if (layer.norm != NO_NORM) {
+            backward_norm(layout, layer, packed, block, grads, gradient);
+        } else if (layer.ends && (!layer.is_completed_by_reader || layer.activation == Activation::GELU) &&
+                   (layer.has_bias || layer.activation != Activation::NONE)) {
             layer_activation_backward(layout, layer, block, grads, gradient);
         }
         if (layer.table != NO_TABLE) continue;  // table_gradients handles a whole minibatch at once
-        if (layer.is_narrow && layer.source) {
+        if (layer.is_identity) {
+            backward_identity(layout, layer, block, grad_columns(layout, layer, block), grads);
+        } else if (layer.is_narrow && layer.source && gradient) {
             backward_narrow_layer(layout, layer, packed, block, grads, gradient);
         } else {
             backward_layer(layout, layer, parameters, packed, block, grads, gradient);
@@ -233,12 +263,18 @@ void unpack_bias_gradient(const Layer& layer, const float* gradient, float* flat
     std::memcpy(flat + layer.bias, gradient + layer.bias_gradient, layer.outputs * sizeof(float));
 }
 
+void unpack_norm_gradients(const Norm& norm, const float* gradient, float* flat) {
+    std::memcpy(flat + norm.weight, gradient + norm.weight_gradient, norm.size * sizeof(float));
+    std::memcpy(flat + norm.bias, gradient + norm.bias_gradient, norm.size * sizeof(float));
+}
+
 void unpack_gradients(const NetworkLayout& layout, float* gradients, int count, float* flat) {
     sum_gradient_blocks(layout, gradients, count);
     for (int number = layout.first_layer; number < layout.last_layer; ++number) {
         const Layer& layer = layout.layers[number];
         unpack_bias_gradient(layer, gradients, flat);
-        if (layer.table == NO_TABLE) unpack_layer_gradient(layout, layer, gradients, flat);
+        if (has_weights(layer)) unpack_layer_gradient(layout, layer, gradients, flat);
+        if (layer.norm != NO_NORM) unpack_norm_gradients(layout.norms[layer.norm], gradients, flat);
     }
     for (int number = 0; number < layout.cell_count; ++number) {
         const Cell& cell = layout.cells[number];

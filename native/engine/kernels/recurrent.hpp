@@ -27,6 +27,10 @@ void add_weight_gradients(const NetworkLayout& layout, const Layer& layer, const
     }
 }
 
+INLINE float* bias_gradient_of(const Layer& layer, float* gradient) {
+    return gradient ? gradient + layer.bias_gradient : nullptr;
+}
+
 // Turns grads by a layer's output into grads by its pre-activation, and adds up the gradient of its biases.
 void layer_activation_backward(const NetworkLayout& layout, const Layer& layer, const Block& block, float* grads,
                                float* gradient) {
@@ -36,7 +40,7 @@ void layer_activation_backward(const NetworkLayout& layout, const Layer& layer, 
         const std::size_t at = layout.offsets[layer.target] + first * stride;
         activation_backward(layer.activation, block.values + at,
                             block.pre_activations ? block.pre_activations + at : nullptr, grads + at,
-                            rows_left(first, rows), static_cast<int>(stride), gradient + layer.bias_gradient);
+                            rows_left(first, rows), static_cast<int>(stride), bias_gradient_of(layer, gradient));
     }
 }
 
@@ -47,6 +51,7 @@ INLINE const float* source_of(const NetworkLayout& layout, const Layer& layer, c
 // Adds the gradient of the layer's weights over all rows.
 void add_layer_gradients(const NetworkLayout& layout, const Layer& layer, const Block& block, const float* grads,
                          float* gradient) {
+    if (!gradient) return;
     const std::size_t in_stride = layout.strides[layer.source], out_stride = layout.strides[layer.target];
     const int rows = block.steps * block.columns;
     for (int first = 0; first < rows; first += ROWS) {

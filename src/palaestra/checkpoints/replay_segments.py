@@ -23,6 +23,7 @@ from palaestra.checkpoints.files import (
     temporary_name,
 )
 from palaestra.core.errors import DamagedFile
+from palaestra.runs.directory import REPLAY_SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,12 +32,13 @@ if TYPE_CHECKING:
     from palaestra.checkpoints.files import FileSystem
     from palaestra.core.checkpoint import Checkpoint
 
-FOLDER = "replay"
+FOLDER = REPLAY_SEGMENTS
 SEGMENTS = 16  # of a full buffer, for one rank; fewer for each of many, so that a sidecar can name all
 MOST_NAMED = 256
 LEAST_SEGMENT_BYTES = 1 << 20  # of a full one, if the buffer is larger
 MAX_SEGMENT_BYTES = 1 << 42
 CHUNK_BYTES = 1 << 22
+PIECE_BYTES = 16 << 20  # of a segment that is sent to another machine
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,31 @@ def read_segments(
     for segment in segments:
         with _opened(directory, segment) as stream:
             yield from read(stream, segment.size, str(directory / FOLDER / segment.name))
+
+
+def read_from(directory: Path, segment: Segment, offset: int) -> Iterator[bytes]:
+    """The bytes of a segment from `offset` on, as far as they belong to the checkpoint; a piece at a time."""
+    with _opened(directory, segment) as stream:
+        stream.seek(offset)
+        for start in range(offset, segment.size, PIECE_BYTES):
+            data = stream.read(min(PIECE_BYTES, segment.size - start))
+            yield data
+
+
+def append_received(directory: Path, name: str, offset: int, data: bytes, fs: FileSystem) -> None:
+    """Into a copy of a run: bytes of a segment, in their order. The caller holds the lock."""
+    if not is_segment_name(name):
+        raise DamagedFile(f"Received a segment of a replay buffer called {name!r}.")
+    folder = directory / FOLDER
+    if offset:
+        fs.append(folder / name, offset, data)
+        return
+    folder.mkdir(mode=0o700, exist_ok=True)
+    temporary = folder / temporary_name(name)
+    fs.write_temporary(temporary, data)
+    fs.rename(temporary, folder / name)
+    fs.fsync_directory(folder)
+    fs.fsync_directory(directory)
 
 
 def sweep(directory: Path, named: Iterable[str], fs: FileSystem) -> list[Path]:

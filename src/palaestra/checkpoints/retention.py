@@ -74,9 +74,14 @@ def sweep(directory: Path, checkpoints: Sequence[Checkpoint], keep: int, fs: Fil
     stale += [path for path in uncommitted_files(directory) if newest and _epoch_of(path) < newest[0]]
     for path in stale:
         fs.unlink(path)
-    if (directory / replay_segments.FOLDER).is_dir():
-        stale += replay_segments.sweep(directory, _named_segments(directory, checkpoints), fs)
-    return stale
+    return stale + sweep_segments(directory, checkpoints, fs)
+
+
+def sweep_segments(directory: Path, checkpoints: Sequence[Checkpoint] = (), fs: FileSystem = REAL) -> list[Path]:
+    """Removes segments of replay buffers that no sidecar names. The caller holds `exclusive_change`."""
+    if not (directory / replay_segments.FOLDER).is_dir():
+        return []
+    return replay_segments.sweep(directory, _named_segments(directory, checkpoints), fs)
 
 
 def _named_segments(directory: Path, checkpoints: Sequence[Checkpoint]) -> Iterator[str]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from palaestra.cli.command import Command
 from palaestra.cli.output import print_json, print_table
-from palaestra.cli.runs import format_bytes
 from palaestra.config.recipes.registry import EXTRA_MODULES, is_installed
+from palaestra.core.byte_counts import format_bytes
 from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.disk_use import measure_disk_use
 from palaestra.runs.store import RunStore, runs_root

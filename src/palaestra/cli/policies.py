@@ -62,7 +62,7 @@ def run_show(arguments: Namespace) -> int:
     named = {"module": name} if ":" in name else {"graph": name}
     policy = resolve_config(PolicyConfig, PolicyConfig.model_validate(named), overrides.get("policy", {}))
     env = resolve_config(EnvConfig, None, overrides["env"]) if "env" in overrides else None
-    found = describe(policy, None if env is None else _interface(env), "" if env is None else env.id)
+    found = describe(policy, None if env is None else interface_of_env(env), "" if env is None else env.id)
     if arguments.json:
         print_json({"policy": name, **_as_data(found)})
     else:
@@ -70,7 +70,7 @@ def run_show(arguments: Namespace) -> int:
     return 0
 
 
-def _interface(env: EnvConfig) -> EnvInterface:
+def interface_of_env(env: EnvConfig) -> EnvInterface:
     from palaestra.envs.make import make_env
     from palaestra.envs.spaces import interface_of
 

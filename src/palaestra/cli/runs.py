@@ -11,6 +11,7 @@ from palaestra.cli.candidates import run_names
 from palaestra.cli.command import Command, Group
 from palaestra.cli.output import note, print_json, print_pairs, print_table, print_text
 from palaestra.config.yaml import dump_yaml
+from palaestra.core.byte_counts import format_bytes
 from palaestra.core.errors import RunFailed, UsageError
 from palaestra.core.run import UNREADABLE
 from palaestra.daemon.settings import DaemonDirectory
@@ -211,7 +212,6 @@ DIFF = Command(
 )
 
 
-UNITS = ("B", "kB", "MB", "GB", "TB")
 SHOWN_PARTS = 3
 
 
@@ -232,14 +232,6 @@ def run_disk(arguments: Namespace) -> int:
         ("name", "id", "disk", "largest parts"), rows, empty="No runs here yet. Start one: palaestra train cartpole"
     )
     return 0
-
-
-def format_bytes(count: float) -> str:
-    """1.5 MB: three digits, in powers of a thousand."""
-    unit = 0
-    while count >= 1000 and unit < len(UNITS) - 1:
-        count, unit = count / 1000, unit + 1
-    return f"{count:.0f} B" if unit == 0 else f"{count:.3g} {UNITS[unit]}"
 
 
 def _largest_parts(use: DiskUse) -> str:

@@ -13,6 +13,7 @@ from palaestra.cli.output import note, print_json, print_text
 from palaestra.cli.parser import positive
 from palaestra.config.errors import nearest_key
 from palaestra.config.keys import list_keys, section_names
+from palaestra.config.off_policy import OffPolicyConfig
 from palaestra.config.recipes.registry import find_recipe, recipe_names
 from palaestra.config.resolve import resolve_training
 from palaestra.config.train import TrainConfig
@@ -21,19 +22,23 @@ from palaestra.core.errors import UsageError
 from palaestra.core.executor import LOCAL
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.run import RunState
+from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from palaestra.cli import other_kinds, seeds, submit, sweep_arguments
+    from palaestra.cli import other_kinds, policies, seeds, submit, sweep_arguments
     from palaestra.cli.arguments import TrainArguments
     from palaestra.cli.parser import Parser
     from palaestra.core.run import RunRecord
     from palaestra.runner import job as jobs
     from palaestra.runner import launcher
     from palaestra.runner.job import TrainOutcome
+    from palaestra.training import replay_memory
 else:
+    policies = lazy_import("palaestra.cli.policies")
+    replay_memory = lazy_import("palaestra.training.replay_memory")
     sweep_arguments = lazy_import("palaestra.cli.sweep_arguments")
     other_kinds = lazy_import("palaestra.cli.other_kinds")
     seeds = lazy_import("palaestra.cli.seeds")
@@ -99,7 +104,9 @@ def run(arguments: Namespace) -> int:
         return seeds.run_seeds(arguments, train_arguments, trial)
     accepted = frozenset(_known_key(key) for key in arguments.override)
     if arguments.dry_run:
-        _print_config(resolve_training(train_arguments.recipe, train_arguments.overrides), as_json=arguments.json)
+        config = resolve_training(train_arguments.recipe, train_arguments.overrides)
+        _print_config(config, as_json=arguments.json)
+        _print_replay_memory(config, _count(arguments.nproc, train_arguments.nproc))
         return 0
     if arguments.detach:
         return _detach(arguments, train_arguments, trial)
@@ -179,6 +186,16 @@ def _print_config(config: TrainConfig, *, as_json: bool) -> None:
         print_json(data)
     else:
         print_text(dump_yaml(data))
+
+
+def _print_replay_memory(config: TrainConfig, nproc: int) -> None:
+    """For algorithms with a replay buffer: how large it will be. Refuses one that does not fit, as training would."""
+    if not isinstance(config.algorithm_settings, OffPolicyConfig):
+        return
+    interface = policies.interface_of_env(config.env)
+    note(replay_memory.describe(config, interface, nproc))
+    replay_memory.refuse_large_buffer(config, interface, nproc, nproc)
+    replay_memory.refuse_full_disk(config, interface, runs_root(), nproc)
 
 
 def _known_key(key: str) -> str:

@@ -44,9 +44,16 @@ class OffPolicyConfig(Frozen):
 
     @model_validator(mode="after")
     def _buffer_holds_a_batch(self) -> OffPolicyConfig:
-        if self.buffer_size < max(self.batch_size, self.env_count * (self.n_step + 1)):
+        if self.buffer_size < self.batch_size:
             raise ValueError(
-                f"buffer_size={self.buffer_size} does not hold a batch of {self.batch_size} transitions and "
-                f"{self.n_step} steps of {self.env_count} environments"
+                f"buffer_size={self.buffer_size} is less than one batch_size={self.batch_size}; "
+                f"try buffer_size={self.batch_size} or more"
+            )
+        longest = self.buffer_size // self.env_count - 1
+        if self.n_step > longest:
+            raise ValueError(
+                f"n_step={self.n_step} is above the {max(longest, 0)} steps that buffer_size={self.buffer_size} holds "
+                f"of each of {self.env_count} environments; "
+                f"try buffer_size={self.env_count * (self.n_step + 1)}, or a smaller n_step"
             )
         return self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field, model_validator
 
 from palaestra.config.base import Frozen
@@ -9,6 +11,8 @@ from palaestra.config.dqn import ExplorationConfig
 from palaestra.config.optimizer import OptimizerConfig
 from palaestra.config.schedule import Schedule, linear
 
+# Settings of DQN that PQN cannot have.
+REPLAY_KEYS = ("prioritized", "buffer_size", "learning_starts", "train_interval", "gradient_steps", "n_step")
 RADAM = OptimizerConfig(kind="radam", epsilon=1e-8)
 
 
@@ -29,6 +33,17 @@ class PqnConfig(Frozen):
     @property
     def steps_per_iteration(self) -> int:
         return self.env_count * self.horizon
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_replay(cls, value: Any) -> Any:
+        found = [name for name in REPLAY_KEYS if isinstance(value, dict) and name in value]
+        if found:
+            raise ValueError(
+                f"there is no {found[0]}, because PQN learns from the newest steps and has no replay buffer; "
+                f"take algorithm=dqn, whose setting is dqn.{found[0]}"
+            )
+        return value
 
     @model_validator(mode="after")
     def _minibatches_fit(self) -> PqnConfig:

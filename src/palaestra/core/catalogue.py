@@ -17,6 +17,7 @@ class KnownRank(TypedDict):
     zt: NotRequired[int]
     z: NotRequired[int]
     q: NotRequired[int]
+    qi: NotRequired[int]
     additions: NotRequired[int]  # the fewest known, at the best rank over zt
 
 
@@ -27,6 +28,7 @@ class FoundScheme(TypedDict):
     format: str
     field: str
     field_meaning: str
+    holds_over: list[str]  # all fields over which it is valid
     rank: int
     naive_rank: int
     known: int | None  # the best known rank over the same field
@@ -45,7 +47,10 @@ class FoundScheme(TypedDict):
     wall_seconds: float | None
     cpu_seconds: float | None
     found_at: float | None
-    origin: str  # discovered, reproduced, or where it was imported from
+    source: str  # of an imported scheme
+    license: str
+    imported_file: str
+    origin: str  # discovered, reproduced, imported, or derived from its parents
     parents: list[str]
     benchmark_count: int
     file: str

@@ -148,7 +148,7 @@ def frame_source(envs: VectorEnvs, config: EnvConfig | None = None) -> AnySource
 
 
 def copy_recipe(config: EnvConfig) -> dict[str, Any]:
-    """The recipe of a copy for the render process, see `palaestra.rendering.env_copy`."""
+    """The recipe of a copy for the render process, see `palaestra.rendering.render_process`."""
     return {"factory": COPY_FACTORY, "arguments": {"config": config.model_dump(mode="json")}}
 
 

@@ -147,7 +147,7 @@ def _import_package(package: str, env_id: str) -> None:
 def time_limit_of(spec: EnvSpec | None) -> int | None:
     """Steps after which the environment itself ends an episode, as far as its registration says.
 
-    `time_limit_of` in apps/scripts/launcher/episodes.py is its twin: the launcher may not import this package.
+    `time_limit_of` in apps/scripts/launcher/play.py is its twin: the launcher may not import this package.
     """
     if spec is None:
         return None

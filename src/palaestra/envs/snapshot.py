@@ -6,18 +6,65 @@ environment cannot be captured. An environment may also provide its own state (`
 
 from __future__ import annotations
 
+import importlib
 import logging
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from palaestra.core.errors import DamagedFile
-from palaestra.envs import mujoco_state
 from palaestra.envs.state_codec import Decoder, Encoder, UnsupportedValue
 from palaestra.rendering.mujoco_state import is_model, is_simulation, model_digest
 from palaestra.rendering.offscreen import is_render_handle
+
+# Fields whose length depends on the current contacts; MuJoCo fills them in every substep before it reads them.
+SCRATCH = (
+    *("efc_", "iefc_", "efm_", "tendon_efcadr"),
+    *("island_", "map_", "dof_island", "tree_island", "iacc", "ifrc_"),
+    "plugin",
+)
+
+
+def why_not_simulation(simulation: Any) -> str:
+    """Why the simulation cannot be captured, or "". Engine plugins keep state in C that Python cannot read."""
+    return "uses MuJoCo engine plugins, whose state cannot be read" if simulation.nplugin else ""
+
+
+def read_simulation(simulation: Any) -> dict[str, Any]:
+    """The time and every array of fixed length."""
+    return {"time": float(simulation.time), **_fields(simulation)}
+
+
+def write_simulation(simulation: Any, state: dict[str, Any]) -> None:
+    """Restores in place, because the renderer holds the same object."""
+    fields = _fields(simulation)
+    saved = {name: value for name, value in state.items() if name != "time"}
+    if set(saved) != set(fields) or any(saved[name].shape != fields[name].shape for name in fields):
+        raise DamagedFile(
+            "The saved MuJoCo state does not fit this model.", "Was it saved with another version of MuJoCo?"
+        )
+    _assign(fields, saved, simulation, state["time"])
+    importlib.import_module("mujoco").mj_forward(simulation.model, simulation)
+    _assign(_fields(simulation), saved, simulation, state["time"])
+
+
+def _fields(simulation: Any) -> dict[str, Any]:
+    return {name: value for name, value in _arrays(simulation) if not name.startswith(SCRATCH)}
+
+
+def _arrays(struct: Any) -> list[tuple[str, Any]]:
+    named = ((name, getattr(struct, name)) for name in dir(struct) if not name.startswith("_"))
+    return [(name, value) for name, value in named if isinstance(value, np.ndarray)]
+
+
+def _assign(fields: dict[str, Any], saved: dict[str, Any], simulation: Any, time: float) -> None:
+    simulation.time = time
+    for name, field in fields.items():
+        field[...] = saved[name]
+
 
 FORMAT = 1
 NOT_STATE = {"render_mode"}  # may differ after a resume
@@ -118,10 +165,10 @@ def _encode(encoder: Encoder, layer: AnyEnv, name: str, value: Any) -> Any:
     if is_render_handle(value):
         return {"kind": "drawing"}
     if is_simulation(value):
-        reason = mujoco_state.why_not_simulation(value)
+        reason = why_not_simulation(value)
         if reason:
             raise UnsupportedValue(where, reason)
-        fields = {key: _detached(part) for key, part in mujoco_state.read_simulation(value).items()}
+        fields = {key: _detached(part) for key, part in read_simulation(value).items()}
         return {"kind": "simulation", "fields": encoder.encode(fields, where)}
     constant = _constant_name(value, layer)
     if constant:
@@ -213,7 +260,7 @@ def _restore_layer(layer: AnyEnv, state: dict[str, Any]) -> None:
             del vars(layer)[name]
     for name, value in state.items():
         if isinstance(value, _Simulation):
-            mujoco_state.write_simulation(vars(layer)[name], value)
+            write_simulation(vars(layer)[name], value)
         elif not isinstance(value, _Constant | _RenderHandle) and not is_render_handle(vars(layer).get(name)):
             vars(layer)[name] = value
 

@@ -20,6 +20,7 @@ from palaestra.runner.logs import log_traceback
 from palaestra.runner.saving import FollowerSaver, Saver
 from palaestra.runs.environment import describe_git
 from palaestra.runs.files import read_json
+from palaestra.training import replay_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +82,8 @@ def _announce(context: RunContext, run: PreparedRun) -> None:
     loggers.rewind(state.env_steps)
     context.session.begun(state, run.resumed, describe_stepping(state.envs), run.initial_weights)
     loggers.note(f"Engine: {state.algorithm.description}")
+    if text := replay_memory.describe(state.config, state.algorithm.interface, state.group.world_size):
+        loggers.note(text)
     for line in notes_on_network(state.config.policy, state.algorithm.interface):
         loggers.note(line)
     context.evaluations.submit_missing(state.config.evaluate_interval, state.iteration)

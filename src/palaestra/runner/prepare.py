@@ -38,6 +38,7 @@ from palaestra.runs.store import RunStore
 from palaestra.training.distributed.joining import open_group
 from palaestra.training.distributed.rank_info import elastic_restarts, read_rank_info
 from palaestra.training.distributed.reports import equalize, import_torch_together
+from palaestra.training.replay_memory import refuse_full_disk
 from palaestra.training.state import TrainingState, new_training_state
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def prepare_run(job: TrainingJob, stack: ExitStack) -> PreparedRun | TrainOutcom
         state = new_training_state(config, group, teacher, warm_start)  # refuses a bad environment or network
     stack.enter_context(closing(state.envs))
     _require_own_suite(state)
+    if found is None and group.is_leader:
+        refuse_full_disk(state.config, state.algorithm.interface, store.root, group.world_size)
     group.barrier()  # a rank that refuses does so before anything is on disk
     directory, is_found = _enter_directory(stack, store, job, state, found)
     if group.is_leader:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+REPLAY_SEGMENTS = "replay"  # folder in `checkpoints`, made when there are any
+
 # Created with the run, so that writers need not check whether they exist.
 SUBDIRECTORIES = (
     "logs",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from palaestra.runs.directory import REPLAY_SEGMENTS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -29,6 +31,9 @@ def measure_disk_use(directory: RunDirectory, curves: Path | None = None) -> Dis
     for path in _entries(directory.path):
         part = _part_of(directory, path)
         parts[part] = parts.get(part, 0) + _bytes_of(path)
+    if rows := _bytes_of(directory.checkpoints / REPLAY_SEGMENTS):
+        parts["replay buffer"] = rows
+        parts[directory.checkpoints.name] -= rows
     if curves is not None:
         parts["curves of the daemon"] = _bytes_of(curves)
     filled = {part: size for part, size in parts.items() if size}

@@ -87,7 +87,7 @@ def write_json(path: Path, data: Any, *, durable: bool = True) -> None:
 
 def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES, *, follow_links: bool = True) -> Any:
     """`follow_links` False: for files of a run, which we wrote ourselves; a link there may come from elsewhere."""
-    content = _read_bounded(path, max_bytes, follow_links=follow_links)
+    content = read_bounded(path, max_bytes, follow_links=follow_links)
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -99,7 +99,7 @@ def write_yaml(path: Path, data: Any, *, durable: bool = True) -> None:
 
 
 def read_yaml(path: Path, max_bytes: int = MAX_YAML_BYTES) -> Any:
-    return parse_yaml(_read_bounded(path, max_bytes), str(path))
+    return parse_yaml(read_bounded(path, max_bytes), str(path))
 
 
 def sweep_temporaries(directory: Path) -> list[Path]:
@@ -138,7 +138,8 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def _read_bounded(path: Path, max_bytes: int, *, follow_links: bool = True) -> bytes:
+def read_bounded(path: Path, max_bytes: int, *, follow_links: bool = True) -> bytes:
+    """The content of a file of at most `max_bytes`; a longer or unreadable one raises `DamagedFile`."""
     flags = os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)  # a pipe in its place must not make us wait
     try:
         with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags | os.O_CLOEXEC)) as stream:

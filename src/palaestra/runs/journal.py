@@ -208,7 +208,7 @@ EVENTS: dict[str, EventSpec] = {
     "replay.saved": EventSpec("info", ("checkpoint", "epoch", "file", "episodes"), "replays were written"),
     "artifact.saved": EventSpec("info", ("file", "kind", "checkpoint"), "an export or another artefact was written"),
     "script.adapted": EventSpec(
-        "info", ("measures", "versions"), "what was done so that a script finds what it was written for"
+        "info", ("measures", "versions"), "adaptations made for a script that was written for other versions"
     ),
     "script.warmed": EventSpec(
         "info", ("checkpoint", "networks", "optimisers"), "a script began with the weights of a checkpoint"

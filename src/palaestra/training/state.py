@@ -23,6 +23,7 @@ from palaestra.envs.build import make_vector_envs
 from palaestra.policies.roles import policy_for
 from palaestra.training.curriculum import Curriculum
 from palaestra.training.engines.choose import build_ppo, with_engine_of
+from palaestra.training.replay_memory import refuse_large_buffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +122,7 @@ def new_training_state(
     curriculum = _new_curriculum(config, group)
     envs = make_vector_envs(config.env, config.curriculum, config.env_count, curriculum)
     config = config.model_copy(update={"policy": policy_for(config, envs.interface)})
+    refuse_large_buffer(config, envs.interface, group.local_rank + 1, group.world_size)
     seeds = own_env_seeds(config, group)
     if config.algorithm == "ppo":
         algorithm = build_ppo(config, envs, seeds, group, teacher, warm_start)

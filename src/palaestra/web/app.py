@@ -40,9 +40,8 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from palaestra.web.dispatch import build_routes
+from palaestra.web.dispatch import build_pages, build_routes, is_page, load_files
 from palaestra.web.openapi import openapi_route
-from palaestra.web.pages import build_pages, is_page, load_files
 from palaestra.web.resources import (
     checkpoints,
     cluster,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import huber_loss, mse_loss
 
-import palaestra.testing.envs  # noqa: F401  registers the tiny environments
+import tests.algorithms.actors  # noqa: F401  registers environments with images and named parts
 from palaestra.algorithms.base import Progress
 from palaestra.algorithms.buffers.replay_rows import copy_rows
 from palaestra.algorithms.counter_rng import CounterRng
@@ -70,9 +70,19 @@ def weights(state) -> list[float]:
     return torch.cat([value.double().flatten() for value in state.algorithm.policy().state_dict().values()]).tolist()
 
 
+def rows_of(state):
+    """Fills another buffer with the rows of this one, as a checkpoint does."""
+
+    def load(buffer) -> bool:
+        copy_rows(state.algorithm.buffer, buffer)
+        return True
+
+    return load
+
+
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_ten_updates_equal_plain_torch_written_out(options):
-    state = new_training_state(config_of(learning_starts=600, **options))
+    state = new_training_state(config_of(learning_starts=599, **options))
     run_on(state, 2)  # 120 steps, nothing learned yet
     algorithm, settings = state.algorithm, state.config.dqn
     network = deepcopy(algorithm.agent.network)
@@ -159,7 +169,7 @@ def test_reports_carry_the_names_of_cleanrls_tags():
 
 
 def test_actions_are_random_with_probability_epsilon_and_else_the_largest_value():
-    state = new_training_state(config_of(exploration={"start": 0.3, "end": 0.3}, learning_starts=600))
+    state = new_training_state(config_of(exploration={"start": 0.3, "end": 0.3}, learning_starts=599))
     run_on(state, 2)
     buffer, agent = state.algorithm.buffer, state.algorithm.agent
     with torch.no_grad():
@@ -178,8 +188,7 @@ def test_a_restored_state_goes_on_bit_for_bit(options):
     model, saved = deepcopy(state.algorithm.policy().state_dict()), state.capture()
     other = new_training_state(config)
     other.algorithm.policy().load_state_dict(model)
-    other.restore(saved)
-    copy_rows(state.algorithm.buffer, other.algorithm.buffer)
+    other.restore(saved, rows_of(state))
     expected, report = run_on(state, 4), run_on(other, 4)
     assert report.update == expected.update
     assert report.episodes == expected.episodes
@@ -197,8 +206,7 @@ def test_leaving_out_any_one_part_is_seen(part):
     other.algorithm.policy().load_state_dict(model)
     fresh = other.capture()
     fresh["replay_buffer"] = {**saved["replay_buffer"], "observation": fresh["replay_buffer"]["observation"]}
-    other.restore({**saved, part: fresh[part]})
-    copy_rows(state.algorithm.buffer, other.algorithm.buffer)
+    other.restore({**saved, part: fresh[part]}, rows_of(state))
     run_on(state, 4)
     run_on(other, 4)
     assert weights(other) != weights(state)
@@ -210,8 +218,7 @@ def test_a_buffer_that_was_lost_starts_empty_and_learning_goes_on():
     run_on(state, 4)
     saved = state.capture()
     other = new_training_state(config)
-    other.restore(saved)
-    other.algorithm.clear_buffer()
+    other.restore(saved, lambda _buffer: False)
     report = run_on(other, 1)
     assert report.metrics["replay/transitions"] == 60
     assert report.update.metrics()["losses/td_loss"] > 0
@@ -235,11 +242,56 @@ def test_statistics_come_from_fresh_steps_alone_and_apply_when_sampled():
     np.testing.assert_allclose(following.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_images_and_dictionaries_can_be_learned_from():
+@pytest.mark.parametrize("algorithm", ["dqn", "pqn"])
+@pytest.mark.parametrize("kind", ["Image", "Parts"])
+def test_images_and_named_parts_are_learned_from(algorithm, kind):
+    policy = {"graph": "cnn", "settings": {"size": 8}} if kind == "Image" else {"settings": {"hidden": [8]}}
+    pqn = {"env_count": 3, "horizon": 20, "minibatch_size": 20}
+    env = f"actors/Discrete{kind}-v0"
     state = new_training_state(
-        TrainConfig(algorithm="dqn", engine="torch", total_steps=120, env="palaestra/Corridor-v0", dqn=SMALL)
+        TrainConfig(algorithm=algorithm, engine="torch", total_steps=120, env=env, policy=policy, dqn=SMALL, pqn=pqn)
     )
-    assert run_on(state, 2).update.metrics()["losses/td_loss"] >= 0
+    before = weights(state)
+    assert np.isfinite(run_on(state, 2).update.metrics()["losses/td_loss"])
+    assert weights(state) != before
+
+
+def train_and_resume(group):
+    config = config_of(prioritized={"enabled": True}, n_step=2, policy={"graph": "mlp", "normalize_observations": True})
+    state = new_training_state(config, group)
+    run_on(state, 3)
+    model, saved = deepcopy(state.algorithm.policy().state_dict()), state.capture()
+    other = new_training_state(config, group)
+    other.algorithm.policy().load_state_dict(model)
+    other.restore(saved, rows_of(state))
+    run_on(state, 2)
+    run_on(other, 2)
+    return [weights(state), weights(other), state.algorithm.buffer.current.tolist()]
+
+
+@pytest.mark.slow
+def test_two_ranks_learn_one_network_from_steps_of_their_own_and_resume_exactly(together):
+    (first, first_resumed, first_seen), (second, second_resumed, second_seen) = together(train_and_resume)
+    assert first == first_resumed == second == second_resumed
+    assert first_seen != second_seen
+
+
+def average_gradient(group):
+    """One update of this rank's batch, and the gradient of that batch alone."""
+    state = new_training_state(config_of(learning_starts=599, learning_rate=0.0), group)
+    run_on(state, 2)
+    algorithm = state.algorithm
+    average, own = algorithm.group.average_, []
+    algorithm.group.average_ = lambda grad: own.append(grad.clone()) or average(grad)
+    algorithm.learn(1, Progress(2, 120, 600))
+    return [own[0].tolist(), algorithm.tensors.optimizer.grad.tolist()]
+
+
+@pytest.mark.slow
+def test_gradients_are_averaged_over_ranks(together):
+    (first, averaged), (second, also_averaged) = together(average_gradient)
+    assert averaged == also_averaged
+    np.testing.assert_allclose(averaged, (np.array(first) + np.array(second)) / 2, rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -136,14 +136,22 @@ def test_the_actors_update_leaves_critics_and_their_optimizer_as_they_are(make):
     for env in ("Pendulum-v1", "CartPole-v1"):
         sac = make("sac", env)
         batch = draw_batch(sac)
-        critics = sac.tensors.critics
+        sac.update(batch, BEGINNING)  # critics have a gradient now, and a learning rate
+        critics, actor = sac.tensors.critics, sac.tensors.optimizer.flat.clone()
         before, gradient = critics.optimizer.flat.clone(), critics.optimizer.grad.clone()
-        actor = sac.tensors.optimizer.flat.clone()
-        sac.tensors.optimizer.learning_rate = 0.01
         sac.update_actor(batch.observations, 0)
         assert not torch.equal(sac.tensors.optimizer.flat, actor)
         assert torch.equal(critics.optimizer.flat, before)
         assert torch.equal(critics.optimizer.grad, gradient)
+
+
+def test_the_temperatures_gradient_is_by_its_logarithm(make):
+    sac = make("sac", settings={"initial_temperature": 0.2})
+    figures = sac.update(draw_batch(sac), BEGINNING)
+    assert figures["losses/alpha"] == pytest.approx(0.2)
+    gradient = figures["losses/entropy"] - sac.target_entropy
+    assert sac.tensors.temperature.grad.item() == pytest.approx(gradient)
+    assert figures["losses/alpha_loss"] == pytest.approx(np.log(0.2) * gradient)
 
 
 def test_a_fixed_temperature_stays(make):
@@ -208,8 +216,7 @@ def test_leaving_out_any_one_part_is_seen(part):
     config = config_of("sac")
     state = trained(config, 4)
     if part == "replay_buffer":
-        other = resumed(state, new_training_state(config))
-        other.algorithm.clear_buffer()
+        other = resumed(state, new_training_state(config), with_rows=False)
     else:
         other = resumed(state, new_training_state(config), fresh=(part,))
     go_on(state, 4)

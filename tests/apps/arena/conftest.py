@@ -21,9 +21,9 @@ def world_from_text(text, items=(), first=None, last_action=-1, **settings):
     `first` is the agent that acts first in the first step, of two.
     """
     rows = text.split()
-    places = [(y, x, sign) for y, row in enumerate(rows) for x, sign in enumerate(row)]
-    agents = [(y, x, FACINGS.index(sign)) for y, x, sign in places if sign in FACINGS]
-    stations = [(y, x, LETTERS.index(sign)) for y, x, sign in places if sign in LETTERS]
+    indices = [(y, x, sign) for y, row in enumerate(rows) for x, sign in enumerate(row)]
+    agents = [(y, x, FACINGS.index(sign)) for y, x, sign in indices if sign in FACINGS]
+    stations = [(y, x, LETTERS.index(sign)) for y, x, sign in indices if sign in LETTERS]
     settings = ArenaSettings(agents=len(agents), **settings)
     stocks = [getattr(settings, STATIONS[kind]).stock for _, _, kind in stations]
     carried = [items[number] if number < len(items) else {} for number in range(len(agents))]
@@ -32,7 +32,7 @@ def world_from_text(text, items=(), first=None, last_action=-1, **settings):
         max_steps=settings.max_steps,
         walls=np.array([[sign == "#" for sign in row] for row in rows], np.uint8),
         stations=np.array(
-            [(*place, 0, ENDLESS if stock is None else stock) for place, stock in zip(stations, stocks, strict=True)],
+            [(*index, 0, ENDLESS if stock is None else stock) for index, stock in zip(stations, stocks, strict=True)],
             np.int32,
         ).reshape(-1, 5),
         agents=np.array(

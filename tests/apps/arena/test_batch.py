@@ -10,10 +10,10 @@ import pytest
 
 from palaestra.apps.arena import batch as batch_module
 from palaestra.apps.arena.batch import ArenaBatch, WorldBatch, make_batch
-from palaestra.apps.arena.message import decode
+from palaestra.apps.arena.encoding import decode
+from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import read_settings
-from palaestra.apps.arena.spaces import empty_rows
 from palaestra.apps.arena.tables import COUNTERS
 from palaestra.core.errors import UsageError
 
@@ -83,13 +83,13 @@ def test_tasks_that_differ_in_what_a_policy_sees_are_refused_with_both_values(na
 
 def test_without_the_core_the_reference_serves_and_says_so_once(monkeypatch, caplog):
     monkeypatch.setattr(batch_module, "compiled", None)
-    monkeypatch.setattr(batch_module, "why_not_compiled", "no module named core")
+    monkeypatch.setattr(batch_module, "compile_error", "no module named core")
     batch_module._warn_about_speed.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert isinstance(make_batch([SETTINGS], 1), ReferenceBatch)
         make_batch([SETTINGS], 1)
     assert [record.message for record in caplog.records] == [
-        "Arena's fast core was not built here (no module named core); the slow reference in Python plays instead."
+        "Arena's compiled core was not built (no module named core); the slow reference in Python is used."
     ]
 
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from palaestra.apps.arena.game import KEYS, open_game, random_players
+from palaestra.apps.arena.observe import interface_of_agent
 from palaestra.apps.arena.reference import World
 from palaestra.apps.arena.settings import ArenaSettings
-from palaestra.apps.arena.spaces import interface_of_agent
 from palaestra.apps.arena.tables import ACTIONS
 from palaestra.core.errors import UsageError
 
@@ -29,11 +29,11 @@ def test_ones_own_keys_move_ones_own_agent():
 @pytest.mark.parametrize("agent", [0, 2])
 def test_the_others_play_too_and_only_one_is_held_by_hand(agent):
     game = open_game({**SMALL, "agents": 3}, agent=agent, seed=3)
-    place = game._state.agents[agent, :2].tolist()
+    index = game._state.agents[agent, :2].tolist()
     before = game._state.agents.copy()
     for _ in range(6):
         game.play(0)
-    assert game._state.agents[agent, :2].tolist() == place
+    assert game._state.agents[agent, :2].tolist() == index
     others = [number for number in range(3) if number != agent]
     assert (game._state.agents[others] != before[others]).any()
 
@@ -69,7 +69,7 @@ def test_other_players_get_every_row_and_act_for_all_but_the_persons_agent():
 
 
 def test_an_agent_that_there_is_not_is_refused_with_the_numbers():
-    with pytest.raises(UsageError, match="no agent 3: this arena has 3"):
+    with pytest.raises(UsageError, match="No agent 3: the arena has agents 0 to 2"):
         open_game({**SMALL, "agents": 3}, agent=3, seed=0)
 
 

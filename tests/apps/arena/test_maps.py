@@ -11,7 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from palaestra.apps.arena import maps
-from palaestra.apps.arena.maps import WorldRng, draw_map
+from palaestra.apps.arena.maps import WorldRng, generate_map
 from palaestra.apps.arena.settings import ArenaSettings
 from palaestra.apps.arena.tables import STATIONS
 
@@ -64,7 +64,7 @@ def any_settings(draw):
 @examples(max_examples=60, deadline=None)
 @given(any_settings(), st.integers(0, 2**64 - 1))
 def test_all_floor_is_connected_and_every_station_can_be_reached(settings, seed):
-    drawn = draw_map(settings, WorldRng(seed))
+    drawn = generate_map(settings, WorldRng(seed))
     free = set(drawn.floor)
     assert walk_everywhere(drawn.floor[0], free) == free
     for y, x, _ in drawn.stations:
@@ -74,7 +74,7 @@ def test_all_floor_is_connected_and_every_station_can_be_reached(settings, seed)
 @examples(max_examples=40, deadline=None)
 @given(any_settings(), st.integers(0, 2**64 - 1))
 def test_a_map_has_what_was_requested_and_every_cell_is_one_thing(settings, seed):
-    drawn = draw_map(settings, WorldRng(seed))
+    drawn = generate_map(settings, WorldRng(seed))
     kinds = [kind for _, _, kind in drawn.stations]
     assert kinds == [kind for kind, station in enumerate(settings.stations) for _ in range(station.count)]
     walls = [(y, x) for y, x in np.argwhere(drawn.walls).tolist()]
@@ -89,14 +89,14 @@ def test_a_map_has_what_was_requested_and_every_cell_is_one_thing(settings, seed
 
 def test_the_same_seed_draws_the_same_map_and_another_seed_another():
     settings = ArenaSettings(room=5, walls=20)
-    first, again, other = (draw_map(settings, WorldRng(seed)) for seed in (1, 1, 2))
+    first, again, other = (generate_map(settings, WorldRng(seed)) for seed in (1, 1, 2))
     assert image(first) == image(again) != image(other)
 
 
 def test_rooms_have_a_door_to_the_east_and_to_the_south_in_the_order_of_rooms():
     settings = ArenaSettings(width=9, height=8, room=3, **NO_STATIONS)
     rng = LoadedDice(2, 0, 1, 1)
-    assert image(draw_map(settings, rng)) == [
+    assert image(generate_map(settings, rng)) == [
         "#########",
         "#...#...#",
         "#...#...#",
@@ -112,13 +112,13 @@ def test_rooms_have_a_door_to_the_east_and_to_the_south_in_the_order_of_rooms():
 def test_a_room_that_would_be_empty_does_not_exist():
     settings = ArenaSettings(width=6, height=5, room=3, **NO_STATIONS)
     rng = LoadedDice()
-    assert image(draw_map(settings, rng)) == ["######", "#...##", "#...##", "#...##", "######"]
+    assert image(generate_map(settings, rng)) == ["######", "#...##", "#...##", "#...##", "######"]
 
 
 def test_a_piece_of_wall_goes_east_or_south_and_ends_at_the_outer_ring():
     settings = ArenaSettings(width=8, height=7, walls=2, **NO_STATIONS)
     rng = LoadedDice(1, 1, 0, 0, 2, 4, 1, 3)  # y, x, direction, length; of two cells, and of five
-    assert image(draw_map(settings, rng)) == [
+    assert image(generate_map(settings, rng)) == [
         "########",
         "#......#",
         "#.##...#",
@@ -133,14 +133,14 @@ def test_a_piece_of_wall_goes_east_or_south_and_ends_at_the_outer_ring():
 def test_only_the_largest_area_stays():
     settings = ArenaSettings(width=7, height=7, walls=2, **NO_STATIONS)
     across_and_one_more = LoadedDice(2, 0, 0, 3, 1, 0, 0, 0)
-    drawn = image(draw_map(settings, across_and_one_more))
+    drawn = image(generate_map(settings, across_and_one_more))
     assert drawn == ["#######", "#######", "#######", "#######", "#.....#", "#.....#", "#######"]
 
 
 def test_of_equal_areas_the_first_stays():
     settings = ArenaSettings(width=7, height=7, walls=1, **NO_STATIONS)
     across = LoadedDice(2, 0, 0, 3)
-    drawn = image(draw_map(settings, across))
+    drawn = image(generate_map(settings, across))
     assert drawn == ["#######", "#.....#", "#.....#", "#######", "#######", "#######", "#######"]
 
 
@@ -148,14 +148,14 @@ def test_a_map_that_is_too_full_of_walls_is_drawn_again_with_half_of_them():
     """Two pieces cut off the bottom row of a 3 x 3 map on which 7 cells are wanted; then one, of three cells."""
     settings = ArenaSettings(width=5, height=5, walls=2, agents=7, **NO_STATIONS)
     rng = LoadedDice(1, 0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0)
-    assert image(draw_map(settings, rng)) == ["#####", "###.#", "#...#", "#...#", "#####"]
+    assert image(generate_map(settings, rng)) == ["#####", "###.#", "#...#", "#...#", "#####"]
     assert len(rng.asked) == 12
 
 
 def test_rooms_are_tried_once():
     """Rooms of one cell on a 5 x 5 map leave 4 cells and 4 doors; 9 agents want them all."""
     settings = ArenaSettings(width=5, height=5, room=1, agents=9, **NO_STATIONS)
-    assert image(draw_map(settings, LoadedDice(0, 0, 0, 0))) == ["#####", "#...#", "#...#", "#...#", "#####"]
+    assert image(generate_map(settings, LoadedDice(0, 0, 0, 0))) == ["#####", "#...#", "#...#", "#...#", "#####"]
 
 
 def test_a_station_goes_to_the_first_cell_from_the_entry_on_that_closes_no_way():
@@ -163,7 +163,7 @@ def test_a_station_goes_to_the_first_cell_from_the_entry_on_that_closes_no_way()
     walls = np.array([[sign == "#" for sign in row] for row in ("#######", "#.....#", "#######")], np.uint8)
     floor = maps._largest_area(walls)
     settings = ArenaSettings(**NO_STATIONS | {"altar": {"count": 2}})
-    stations = maps._place_stations(settings, floor, LoadedDice(1, 3))
+    stations = maps._spawn_stations(settings, floor, LoadedDice(1, 3))
     assert stations == [
         (1, 5, 2),
         (1, 1, 2),
@@ -174,14 +174,14 @@ def test_a_station_goes_to_the_first_cell_from_the_entry_on_that_closes_no_way()
 def test_no_station_is_buried_behind_another():
     floor = [(1, 1), (1, 2), (1, 3)]
     settings = ArenaSettings(**NO_STATIONS | {"mine": {"count": 1}, "charger": {"count": 1}})
-    assert maps._place_stations(settings, floor, LoadedDice(0, 0)) == [(1, 1, 0), (1, 3, 4)]
+    assert maps._spawn_stations(settings, floor, LoadedDice(0, 0)) == [(1, 1, 0), (1, 3, 4)]
 
 
 def test_stations_that_find_no_place_are_placed_anew():
     """Around a station in the middle of a 3 x 3 map there is a ring, which every further one would cut."""
     settings = ArenaSettings(width=5, height=5, **NO_STATIONS | {"mine": {"count": 2}})
     rng = LoadedDice(4, 0, 0, 0)
-    assert image(draw_map(settings, rng)) == ["#####", "#MM.#", "#...#", "#...#", "#####"]
+    assert image(generate_map(settings, rng)) == ["#####", "#MM.#", "#...#", "#...#", "#####"]
     assert rng.asked == [9, 8, 9, 8]
 
 

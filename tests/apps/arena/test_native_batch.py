@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palaestra.apps.arena.observe import observation_specs
+from palaestra.apps.arena.observe import empty_rows, observation_specs
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import ArenaSettings
-from palaestra.apps.arena.spaces import empty_rows
 from palaestra.apps.arena.tables import ACTIONS, CODE_COUNT, COUNTERS, FEATURES, ITEMS, SELF, STATIONS
 
 native_batch = pytest.importorskip("palaestra.apps.arena.native_batch", reason="built without a C++ compiler")
@@ -437,9 +436,9 @@ def test_settings_that_were_not_checked_at_the_door_are_refused_here(tasks, worl
         NativeBatch(tasks, world_count, threads)
 
 
-def at(table, place, value):
+def at(table, index, value):
     def damage(state):
-        state["worlds"][1][table][place] = value
+        state["worlds"][1][table][index] = value
 
     return damage
 

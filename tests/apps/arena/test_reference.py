@@ -15,7 +15,7 @@ from palaestra.apps.arena.tables import ATTACK, COUNTERS, EAST, ITEMS, NORTH, RE
 ORE, BATTERY, HEART, ARMOUR, CHARGE = range(5)
 
 
-def places(world):
+def positions(world):
     return [(agent.y, agent.x) for agent in world.agents]
 
 
@@ -31,26 +31,26 @@ def carried(world, item):
 
 
 @pytest.mark.parametrize(
-    ("action", "place", "facing"),
+    ("action", "index", "facing"),
     [(NORTH, (1, 2), 0), (EAST, (2, 3), 1), (SOUTH, (3, 2), 2), (WEST, (2, 1), 3), (REST, (2, 2), 1)],
 )
-def test_a_direction_turns_an_agent_and_moves_it(world_of, action, place, facing):
+def test_a_direction_turns_an_agent_and_moves_it(world_of, action, index, facing):
     world = world_of("##### #...# #.>.# #...# #####")
     world.step([action])
-    assert (places(world), world.agents[0].facing) == ([place], facing)
+    assert (positions(world), world.agents[0].facing) == ([index], facing)
     assert counted(world, "moves") == [int(action != REST)]
 
 
 def test_a_wall_ahead_only_turns_it(world_of):
     world = world_of("### #>. ###")
     world.step([NORTH])
-    assert (places(world), world.agents[0].facing, counted(world, "moves")) == ([(1, 1)], 0, [0])
+    assert (positions(world), world.agents[0].facing, counted(world, "moves")) == ([(1, 1)], 0, [0])
 
 
 def test_an_agent_ahead_is_in_the_way(world_of):
     world = world_of("#### #><# ####")
     world.step([EAST, REST])
-    assert places(world) == [(1, 1), (1, 2)]
+    assert positions(world) == [(1, 1), (1, 2)]
 
 
 @pytest.mark.parametrize(("first", "after"), [(0, [(1, 1), (1, 3)]), (1, [(1, 2), (1, 3)])])
@@ -58,7 +58,7 @@ def test_who_comes_later_finds_the_world_as_the_first_has_left_it(world_of, firs
     """0 follows 1 to the east: only when 1 went first is its cell free."""
     world = world_of("###### #>>..# ######", first=first)
     world.step([EAST, EAST])
-    assert places(world) == after
+    assert positions(world) == after
 
 
 def test_a_cell_that_was_left_is_free(world_of):
@@ -66,7 +66,7 @@ def test_a_cell_that_was_left_is_free(world_of):
     observations = []
     for actions in ([EAST, REST], [WEST, REST], [REST, WEST], [REST, EAST]):
         world.step(actions)
-        observations.append([x for _, x in places(world)])
+        observations.append([x for _, x in positions(world)])
     assert observations == [[2, 3], [1, 3], [1, 2], [1, 3]]
 
 
@@ -74,7 +74,7 @@ def test_two_agents_cannot_change_places(world_of):
     for first in (0, 1):
         world = world_of("#### #><# ####", first=first)
         world.step([EAST, WEST])
-        assert places(world) == [(1, 1), (1, 2)]
+        assert positions(world) == [(1, 1), (1, 2)]
 
 
 def test_the_last_action_is_what_was_chosen_also_by_the_frozen(world_of):
@@ -103,7 +103,7 @@ def test_a_station_takes_its_ingredients_and_gives_its_product(world_of, letter,
     world = world_of(f"#### #<{letter}# ####", items=[before])
     world.step([EAST])
     assert world.agents[0].items == dict.fromkeys(ITEMS, 0) | after
-    assert places(world) == [(1, 1)]
+    assert positions(world) == [(1, 1)]
     product = "MGAUC".index(letter)
     assert world.counters()[0].tolist() == [int(number == product) for number in range(len(COUNTERS))]
 
@@ -357,7 +357,7 @@ def test_the_order_favours_nobody(world_of):
         world = world_of("##### ##v## #>.<# ##^## #####")
         world.rng.state = seed
         world.step([SOUTH, EAST, WEST, NORTH])
-        won.update(number for number, place in enumerate(places(world)) if place == (2, 2))
+        won.update(number for number, index in enumerate(positions(world)) if index == (2, 2))
     assert sum(won.values()) == 1200
     # chi-square with 3 degrees of freedom: above 16.3 in one of a thousand
     assert sum((won[number] - 300) ** 2 / 300 for number in range(4)) < 16.3
@@ -499,7 +499,7 @@ def test_a_restored_world_goes_on_as_if_nothing_had_been(settings, seed):
     world = World(settings, seed)
     for _ in play(world, np.random.default_rng(1), steps=25):
         pass
-    restored = World.restored(settings, world.capture())
+    restored = World.from_capture(settings, world.capture())
     first, second = (list(play(each, np.random.default_rng(2), steps=25)) for each in (world, restored))
     np.testing.assert_array_equal(first, second)
     assert str(world.capture()) == str(restored.capture())

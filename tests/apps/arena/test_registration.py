@@ -9,7 +9,7 @@ from palaestra.apps.arena.registration import ID, register
 def test_the_id_stands_for_the_single_form_and_the_vector_form():
     spec = gymnasium.spec(ID)
     assert spec.entry_point == "palaestra.apps.arena.env:ArenaEnv"
-    assert spec.vector_entry_point == "palaestra.apps.arena.vector:ArenaVectorEnv"
+    assert spec.vector_entry_point == "palaestra.apps.arena.env:ArenaVectorEnv"
 
 
 def test_registering_twice_is_silent():

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from palaestra.apps.arena.batch import ArenaBatch, compiled
+from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.reference_batch import ReferenceBatch
 from palaestra.apps.arena.settings import read_settings
-from palaestra.apps.arena.spaces import empty_rows
 from palaestra.testing.batch_step_api import read_capsule
 
 pytestmark = pytest.mark.skipif(compiled is None, reason="built without a C++ compiler")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format
+from palaestra.apps.matmul.schemes.factorization import Factorization, Format, with_tables
 from palaestra.apps.matmul.schemes.fields import Field
 
 # columns: 11, 12, 21, 22
@@ -30,6 +30,13 @@ def strassen():
 def strassen_bits(strassen):
     u, v, w = (factor % 2 for factor in strassen.factors)
     return Factorization(strassen.format, Field.GF2, u, v, w)
+
+
+@pytest.fixture
+def gaussian(strassen):
+    """Strassen's scheme in the basis P = diag(1, i) of the rows of A and of the product: x -> P x, z -> z P^-1."""
+    turn = np.array([1, 1, 1j, 1j])  # of the rows of A; those of the product are divided by it
+    return with_tables(strassen, (strassen.u * turn, strassen.v, strassen.w / turn), field=Field.ZI)
 
 
 @pytest.fixture

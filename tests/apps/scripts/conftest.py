@@ -9,7 +9,7 @@ import gymnasium
 import pytest
 import torch
 
-from palaestra.apps.scripts.checkpoints import SnapshotKeeper
+from palaestra.apps.scripts.checkpoints import CheckpointImporter
 from palaestra.apps.scripts.kind import KIND, PLAIN_KIND
 from palaestra.apps.scripts.launch import read_launch_spec
 from palaestra.apps.scripts.launcher import excerpt, rebuild, snapshot
@@ -39,21 +39,21 @@ class Runs:
     def saved(self, script, kept, **config):
         """A run of it that has saved what is among the globals `kept`, without the time to train."""
         directory = self.make(script, **config)
-        order = read_launch_spec(directory)
-        tensors, classes = snapshot.take(kept)
+        spec = read_launch_spec(directory)
+        tensors, classes = snapshot.collect_tensors(kept)
         source = Path(script).read_text()
         notes = {
             "script": Path(script).name,
-            "sha256": order.sha256,
+            "sha256": spec.sha256,
             "source": source,
-            "args": json.dumps(order.settings),
+            "args": json.dumps(spec.settings),
             "classes": json.dumps(classes),
             "env_id": "",
         }
         path = directory.path / "made.safetensors"
         snapshot.write(path, tensors, notes)
         session = RunSession(directory, 0, SystemClock())
-        assert SnapshotKeeper(session, order, ScriptMetrics()).keep(path, 100) is not None
+        assert CheckpointImporter(session, spec, ScriptMetrics()).commit(path, 100) is not None
         session.finished()
         return directory
 

@@ -11,10 +11,10 @@ from palaestra.apps.scripts.arguments import (
     Mismatch,
     NotConstant,
     argparse_arguments,
-    command_words,
-    complete,
+    build_argv,
     evaluate_constant,
     read_type,
+    resolve_values,
 )
 
 
@@ -31,46 +31,46 @@ ALL = (TRACK, CUDA, TARGET_KL, BATCH)
 
 
 def test_without_settings_the_run_equals_the_bare_script():
-    values, complaints = complete(ALL, {})
+    values, complaints = resolve_values(ALL, {})
     assert (values, complaints) == ({"track": False, "cuda": True, "target_kl": None}, [])
-    assert command_words(ALL, values) == []
+    assert build_argv(ALL, values) == []
 
 
 def test_explicit_defaults_equal_the_bare_script():
-    values, _ = complete(ALL, {"track": False, "cuda": True, "target_kl": None})
-    assert command_words(ALL, values) == []
+    values, _ = resolve_values(ALL, {"track": False, "cuda": True, "target_kl": None})
+    assert build_argv(ALL, values) == []
 
 
 def test_false_is_sent():
-    values, _ = complete(ALL, {"cuda": False, "track": True})
-    assert command_words(ALL, values) == ["--track", "--no-cuda"]
+    values, _ = resolve_values(ALL, {"cuda": False, "track": True})
+    assert build_argv(ALL, values) == ["--track", "--no-cuda"]
 
 
 def test_none_is_sent_in_the_place_of_a_number_and_zero_is_not_none():
     number = argument("target_kl", "float", 0.5)
-    assert command_words([number], {"target_kl": None}) == ["--target-kl", "None"]
-    values, _ = complete(ALL, {"target_kl": 0})
-    assert command_words(ALL, values) == ["--target-kl", "0.0"]
+    assert build_argv([number], {"target_kl": None}) == ["--target-kl", "None"]
+    values, _ = resolve_values(ALL, {"target_kl": 0})
+    assert build_argv(ALL, values) == ["--target-kl", "0.0"]
 
 
 def test_a_derived_argument_cannot_be_set():
-    _, complaints = complete(ALL, {"batch_size": 5})
+    _, complaints = resolve_values(ALL, {"batch_size": 5})
     assert [one.key for one in complaints] == ["batch_size"]
 
 
 def test_an_argument_without_a_default_must_be_given():
     needed = Argument("env_id", "--env-id", ArgumentType("str"), "", False, False, None)
-    assert [one.key for one in complete([needed], {})[1]] == ["env_id"]
-    assert complete([needed], {"env_id": "X"}) == ({"env_id": "X"}, [])
+    assert [one.key for one in resolve_values([needed], {})[1]] == ["env_id"]
+    assert resolve_values([needed], {"env_id": "X"}) == ({"env_id": "X"}, [])
 
 
 @pytest.mark.parametrize(("value", "words"), [(True, ["--track", "True"]), (False, ["--track", "False"])])
 def test_older_parsers_take_a_truth_as_a_word(value, words):
-    assert argument("track", "bool", None, is_word=True).words(value) == words
+    assert argument("track", "bool", None, takes_boolean_value=True).to_argv(value) == words
 
 
 def test_a_list_is_written_word_by_word():
-    assert argument("sizes", "list", None).words([1, 2]) == ["--sizes", "1", "2"]
+    assert argument("sizes", "list", None).to_argv([1, 2]) == ["--sizes", "1", "2"]
 
 
 @pytest.mark.parametrize("value", ["-minus", "--two", "two words", "ALE/Pong-v5", "None?", "a=b"])
@@ -78,7 +78,7 @@ def test_a_text_comes_out_of_a_parser_as_it_went_in(value):
     parser = argparse.ArgumentParser()
     parser.add_argument("--exp-name")
     parser.add_argument("--other")
-    words = argument("exp_name", "str", "x").words(value)
+    words = argument("exp_name", "str", "x").to_argv(value)
     assert parser.parse_args(words).exp_name == value
 
 
@@ -86,7 +86,7 @@ def test_a_number_below_nothing_is_not_taken_for_a_flag():
     parser = argparse.ArgumentParser()
     parser.add_argument("--v-min", type=float)
     parser.add_argument("-3", dest="three")  # a parser that has such a flag takes -10 for one, too
-    assert parser.parse_args(argument("v_min", "float", 0.0).words(-10.0)).v_min == -10
+    assert parser.parse_args(argument("v_min", "float", 0.0).to_argv(-10.0)).v_min == -10
 
 
 def read(text):
@@ -117,7 +117,7 @@ def test_annotations_are_understood(text, wanted):
     [("int", 1e5, 100_000), ("float", 1, 1.0), ("bool", False, False), ("str", 7, "7"), ("any", "x", "x")],
 )
 def test_values_come_out_in_the_type_that_the_script_has(name, given, wanted):
-    fitted = ArgumentType(name).fit(given)
+    fitted = ArgumentType(name).convert(given)
     assert fitted == wanted
     assert type(fitted) is type(wanted)
 
@@ -127,16 +127,16 @@ def test_values_come_out_in_the_type_that_the_script_has(name, given, wanted):
 )
 def test_values_of_another_type_are_refused(name, given):
     with pytest.raises(Mismatch, match="must be"):
-        ArgumentType(name).fit(given)
+        ArgumentType(name).convert(given)
 
 
 def test_none_stays_none_where_it_may_be():
-    assert ArgumentType("float", is_optional=True).fit(None) is None
+    assert ArgumentType("float", is_optional=True).convert(None) is None
 
 
 def test_a_misspelt_choice_is_answered_with_the_nearest():
     with pytest.raises(Mismatch, match="'linear'"):
-        ArgumentType("choice", choices=("linear", "cosine")).fit("liner")
+        ArgumentType("choice", choices=("linear", "cosine")).convert("liner")
 
 
 def test_schemas_say_what_may_be_null():
@@ -224,11 +224,11 @@ def test_flags_of_an_older_script_are_read_with_types_and_defaults():
         "cuda": True,
         "render": True,
     }
-    assert (found["verbose"].words(True), found["verbose"].words(False)) == (["--verbose"], [])
-    assert found["cuda"].words(False) == ["--no-cuda"]
-    assert found["render"].words(False) == ["--no-render"]
+    assert (found["verbose"].to_argv(True), found["verbose"].to_argv(False)) == (["--verbose"], [])
+    assert found["cuda"].to_argv(False) == ["--no-cuda"]
+    assert found["render"].to_argv(False) == ["--no-render"]
     assert found["track"].type.name == "bool"
-    assert found["track"].words(True) == ["--track", "True"]
+    assert found["track"].to_argv(True) == ["--track", "True"]
     assert found["target_kl"].type.is_optional
     assert found["learning_rate"].description == "the rate"
     assert not found["path"].has_default

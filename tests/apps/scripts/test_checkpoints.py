@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from palaestra.apps.scripts.checkpoints import SnapshotKeeper, read_metadata
+from palaestra.apps.scripts.checkpoints import CheckpointImporter, read_metadata
 from palaestra.apps.scripts.launch import read_launch_spec
 from palaestra.apps.scripts.launcher import snapshot
 from palaestra.apps.scripts.metrics import ScriptMetrics
@@ -32,10 +32,10 @@ def directory(runs, scripts):
 
 
 @pytest.fixture
-def keeper(directory):
-    ledger = ScriptMetrics()
-    ledger.take([["episode", 0, 20.0, 20, True, 40, 1.0]])
-    return SnapshotKeeper(RunSession(directory, 0, SystemClock()), read_launch_spec(directory), ledger)
+def importer(directory):
+    metrics = ScriptMetrics()
+    metrics.take([["episode", 0, 20.0, 20, True, 40, 1.0]])
+    return CheckpointImporter(RunSession(directory, 0, SystemClock()), read_launch_spec(directory), metrics)
 
 
 def snapshot_file(tmp_path, metadata=NOTES):
@@ -44,9 +44,9 @@ def snapshot_file(tmp_path, metadata=NOTES):
     return path
 
 
-def test_a_snapshot_becomes_a_checkpoint_with_the_script_in_it(keeper, directory, tmp_path):
+def test_a_snapshot_becomes_a_checkpoint_with_the_script_in_it(importer, directory, tmp_path):
     path = snapshot_file(tmp_path)
-    saved = keeper.keep(path, 40)
+    saved = importer.commit(path, 40)
     opened = CheckpointManager(directory).open("latest")
     assert opened.checkpoint.agent_step == 40
     assert opened.checkpoint.avg_reward == 20.0
@@ -60,17 +60,17 @@ def test_a_snapshot_becomes_a_checkpoint_with_the_script_in_it(keeper, directory
     assert not path.exists()
 
 
-def test_checkpoints_are_numbered_on_and_only_some_are_kept(keeper, directory, tmp_path):
+def test_checkpoints_are_numbered_on_and_only_some_are_kept(importer, directory, tmp_path):
     for step in (1, 2, 3):
-        keeper.keep(snapshot_file(tmp_path), step)
+        importer.commit(snapshot_file(tmp_path), step)
     assert [one.epoch for one in CheckpointManager(directory).list_all_checkpoints()] == [2, 3]
 
 
-def test_a_torn_snapshot_is_reported_and_does_not_stop_the_script(keeper, directory, tmp_path):
+def test_a_torn_snapshot_is_reported_and_does_not_stop_the_script(importer, directory, tmp_path):
     path = snapshot_file(tmp_path)
     path.write_bytes(path.read_bytes()[:-3])
-    assert keeper.keep(path, 5) is None
-    assert keeper.keep(tmp_path / "absent", 6) is None
+    assert importer.commit(path, 5) is None
+    assert importer.commit(tmp_path / "absent", 6) is None
     failed = [entry.data["failures"] for entry in read_journal(directory.journal_file) if "failed" in entry.event]
     assert failed == [1, 2]
     assert CheckpointManager(directory).list_all_checkpoints() == []
@@ -97,12 +97,12 @@ def test_notes_come_back_as_they_were_written():
 
 
 def test_a_file_without_them_is_refused_by_what_it_lacks():
-    with pytest.raises(DamagedFile, match="does not say its source"):
+    with pytest.raises(DamagedFile, match="metadata lacks source"):
         read_metadata(file_with({key: value for key, value in METADATA.items() if key != "source"}))
 
 
 def test_a_script_that_was_exchanged_is_refused():
-    with pytest.raises(DamagedFile, match="not the one whose hash"):
+    with pytest.raises(DamagedFile, match="differs from the recorded one"):
         read_metadata(file_with({**METADATA, "source": "print('other')\n"}))
 
 

@@ -55,8 +55,8 @@ def test_the_script_plays_as_its_network_says_and_the_score_reaches_the_sidecar(
     batches = read_json(saved.eval_summary_file)["batches"]
     assert [batch["mean"] for batch in batches] == [first.mean, second.mean]
     assert CheckpointManager(saved).open("best").checkpoint.score == sum(played) / 4
-    films = sorted(path.name for path in saved.videos.iterdir())
-    assert films == [f"1-seed{seed}.mp4" for seed in (40, 41, 42, 43)]
+    videos = sorted(path.name for path in saved.videos.iterdir())
+    assert videos == [f"1-seed{seed}.mp4" for seed in (40, 41, 42, 43)]
 
 
 def by_hand_through(agent, statistics, seed):
@@ -65,9 +65,9 @@ def by_hand_through(agent, statistics, seed):
     observation, _ = env.reset(seed=seed)
     total, ended = 0.0, False
     while not ended:
-        seen = np.clip((observation - statistics.mean) / np.sqrt(statistics.var + 1e-8), -1.5, 1.5)
+        visited = np.clip((observation - statistics.mean) / np.sqrt(statistics.var + 1e-8), -1.5, 1.5)
         with torch.no_grad():
-            action = agent.actor(torch.tensor(seen, dtype=torch.float32)).argmax().item()
+            action = agent.actor(torch.tensor(visited, dtype=torch.float32)).argmax().item()
         observation, reward, terminated, truncated, _ = env.step(action)
         total, ended = total + reward, terminated or truncated
     env.close()
@@ -78,7 +78,7 @@ def by_hand_through(agent, statistics, seed):
 def test_what_a_script_puts_around_all_environments_is_there_when_it_plays(runs, scripts, definitions):
     path = scripts / "vector_wrappers.py"
     script = definitions(path, {"agent": "Agent"}, env_id="CartPole-v1", num_envs=2, normalise=True)
-    envs = rebuild.wrapped(script, gymnasium.vector.SyncVectorEnv([script.make_env("CartPole-v1")] * 2))
+    envs = rebuild.wrap_vector_env(script, gymnasium.vector.SyncVectorEnv([script.make_env("CartPole-v1")] * 2))
     torch.manual_seed(3)
     agent = script.Agent(envs)
     envs.reset(seed=1)
@@ -98,18 +98,18 @@ def test_what_a_script_puts_around_all_environments_is_there_when_it_plays(runs,
 @pytest.mark.full
 def test_an_evaluation_of_a_script_can_be_watched_while_it_lasts(saved, runs, tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
-    seen = []
+    visited = []
     with EvaluationSession(load_target(saved.id, runs.store.root), EvaluationOptions(episodes=5000)) as session:
         with closing(FrameReader(frame_buffer_path(saved.id, EVALUATE))) as reader:
 
             def on_episode(_episode):
                 reader.request(Demand(30.0, 300, frozenset({0}), 0, 0), time.monotonic() + 2)
-                seen.extend(frame for frame in [reader.read(0)] if frame is not None)
+                visited.extend(frame for frame in [reader.read(0)] if frame is not None)
 
             with pytest.raises(Stopped):
-                session.evaluate(0, EvaluationCallbacks(on_episode, lambda: bool(seen)))
+                session.evaluate(0, EvaluationCallbacks(on_episode, lambda: bool(visited)))
             assert reader.heartbeat().episodes > 0
-    assert (seen[0].header.height, seen[0].header.width) == (200, 300)
+    assert (visited[0].header.height, visited[0].header.width) == (200, 300)
     assert not frame_buffer_path(saved.id, EVALUATE).exists()
 
 
@@ -125,14 +125,14 @@ def test_a_network_that_its_class_no_longer_makes_is_reported_in_one_sentence(ru
     directory = runs.saved(script, {"agent": ppo_agent})
     beside.write_text("SIZE = 16\n")
     with pytest.raises(
-        RunFailed, match=r"'agent' is now another Agent .* \(32, 4\) in the checkpoint and \(16, 4\) now"
+        RunFailed, match=r"'agent' \(Agent\) differs from .* \(32, 4\) in the checkpoint and \(16, 4\) now"
     ):
         evaluate_target(directory.id, runs.store.root, episodes=1)
 
 
 def test_only_the_id_of_its_environment_can_be_changed(saved, runs):
     options = EvaluationOptions(episodes=1, overrides={"env": {"max_episode_steps": 5}})
-    with pytest.raises(UsageError, match="made by the script"):
+    with pytest.raises(UsageError, match="makes its environment itself"):
         EvaluationSession(load_target(saved.id, runs.store.root), options)
     with pytest.raises(UsageError, match="leaves no replays"):
         EvaluationSession(load_target(saved.id, runs.store.root), EvaluationOptions(replays=True))
@@ -154,7 +154,7 @@ def test_a_checkpoint_from_elsewhere_is_not_played_for_its_code(saved, runs, tmp
 def test_a_script_beside_the_weights_that_is_not_the_one_they_name_is_refused(saved):
     opened = CheckpointManager(saved).open("latest")
     opened.checkpoint.policy["sha256"] = "0" * 64
-    with pytest.raises(DamagedFile, match="not the one that it names"):
+    with pytest.raises(DamagedFile, match="differs from the recorded one"):
         ScriptPolicy(opened, saved)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palaestra.apps.scripts.kind import KIND, PLAIN_KIND, own_schema, script_schema
+from palaestra.apps.scripts.kind import KIND, PLAIN_KIND, launch_schema, script_schema
 from palaestra.apps.scripts.packages import SWITCHES
 from palaestra.apps.scripts.script import read_script
 from palaestra.core.run import RunRequest
@@ -50,13 +50,13 @@ def test_a_card_is_taken_only_where_there_is_one_and_it_is_wanted():
 
 
 def test_all_errors_are_reported_at_once():
-    complaints = refused(script=str(PPO), learning_rat=1, num_envs="many", batch_size=3, save_seconds=-1)
-    assert set(complaints) == {"learning_rat", "num_envs", "batch_size", "save_seconds"}
-    assert "Did you mean 'learning_rate'?" in complaints["learning_rat"]
+    errors = refused(script=str(PPO), learning_rat=1, num_envs="many", batch_size=3, save_seconds=-1)
+    assert set(errors) == {"learning_rat", "num_envs", "batch_size", "save_seconds"}
+    assert "Did you mean 'learning_rate'?" in errors["learning_rat"]
 
 
 def test_a_script_must_be_named_and_be_there():
-    assert "needs a script" in refused()["script"]
+    assert "needs the path of a script" in refused()["script"]
     assert "no script" in refused(script="/nowhere/ppo.py")["script"]
 
 
@@ -91,7 +91,7 @@ def test_a_game_is_missed_before_anything_starts(name, monkeypatch):
 def test_a_script_without_arguments_is_only_run_as_a_plain_script(tmp_path):
     script = tmp_path / "plain.py"
     script.write_text("print(1)\n")
-    assert "neither an Args class" in refused(script=str(script))["script"]
+    assert "no Args class" in refused(script=str(script))["script"]
     prepared = prepare(PLAIN_KIND, script=str(script), some_key="value")
     assert prepared.config["argv"] == ["--some-key", "value"]
 
@@ -127,5 +127,5 @@ def test_the_form_of_a_script_has_its_arguments_after_our_own_settings():
 
 
 def test_unknown_keys_are_only_allowed_while_no_script_is_named():
-    assert own_schema()["additionalProperties"] is True
+    assert launch_schema()["additionalProperties"] is True
     assert script_schema(read_script(PPO_SCRIPT))["additionalProperties"] is False

@@ -17,7 +17,7 @@ from palaestra.apps.scripts.launch import (
     prepare_directory,
     read_launch_spec,
     record_checkout,
-    started,
+    start_script,
 )
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core.errors import DamagedFile
@@ -149,7 +149,7 @@ def all_messages(child):
 
 
 def test_a_scripts_messages_arrive_and_its_code_is_known(order_of):
-    with started(order_of("global_step = 7\n")) as child:
+    with start_script(order_of("global_step = 7\n")) as child:
         found = all_messages(child)
     assert found[0][0] == "adapted"
     assert found[-1] == ["ended", "finished", "", 7, 0]
@@ -157,21 +157,21 @@ def test_a_scripts_messages_arrive_and_its_code_is_known(order_of):
 
 
 def test_a_script_that_dies_says_nothing_more(order_of):
-    with started(order_of("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")) as child:
+    with start_script(order_of("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")) as child:
         found = all_messages(child)
     assert "ended" not in {message[0] for message in found}
     assert child.process.returncode == -signal.SIGKILL
 
 
 def test_no_script_outlives_the_block(order_of):
-    with started(order_of("import time\nwhile True:\n    time.sleep(1)\n")) as child:
+    with start_script(order_of("import time\nwhile True:\n    time.sleep(1)\n")) as child:
         while not child.messages(0.1):
             assert child.process.poll() is None
     assert child.process.returncode == -signal.SIGKILL
 
 
 def test_a_traceback_is_reported_by_its_last_line(order_of, capfd):
-    with started(order_of("raise ValueError('no such thing')\n")) as child:
+    with start_script(order_of("raise ValueError('no such thing')\n")) as child:
         found = all_messages(child)
     assert found[-1][:3] == ["ended", "failed", "ValueError: no such thing"]
     assert "Traceback" in capfd.readouterr().err

@@ -32,7 +32,7 @@ def test_a_folder_that_some_run_left_is_no_package(tmp_path):
     (tmp_path / "surely_absent" / "offline-run-1").mkdir(parents=True)
     script = tmp_path / "made.py"
     script.write_text("import json\n")
-    assert missing_packages(read_script(script), further=["surely_absent"]) == ["surely_absent"]
+    assert missing_packages(read_script(script), additional=["surely_absent"]) == ["surely_absent"]
 
 
 def test_another_interpreter_is_asked_itself(tmp_path):
@@ -46,7 +46,7 @@ def test_another_interpreter_is_asked_itself(tmp_path):
 def test_a_program_that_is_no_interpreter_is_refused(tmp_path):
     script = tmp_path / "made.py"
     script.write_text("import json\n")
-    with pytest.raises(UsageError, match="does not answer as Python does"):
+    with pytest.raises(UsageError, match="does not behave like a Python"):
         missing_packages(read_script(script), "/bin/true")
 
 

@@ -1,9 +1,11 @@
 """A script's run from its first line to its last, in processes as a daemon starts them."""
 
 import os
+import select
 import signal
 import subprocess
 import time
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,11 +14,17 @@ import pytest
 
 from palaestra.apps.scripts.checkpoints import read_metadata
 from palaestra.apps.scripts.kind import KIND
+from palaestra.apps.scripts.launch import read_launch_spec
+from palaestra.apps.scripts.metrics import ScriptMetrics
+from palaestra.apps.scripts.worker import ScriptFrameBuffer
 from palaestra.checkpoints.manager import CheckpointManager
 from palaestra.core.run import RunState
 from palaestra.evaluation.session import evaluate_target
+from palaestra.rendering.frame_reader import FrameReader
+from palaestra.rendering.hub import RENEW_SECONDS, Hub
+from palaestra.rendering.viewer import Viewer, ViewerRequest
 from palaestra.runs.files import read_json
-from palaestra.runs.journal import read_journal
+from palaestra.runs.journal import Journal, read_journal
 from palaestra.runs.metrics.reader import MetricsReader
 from palaestra.runs.processes import is_alive
 from palaestra.runs.status import read_record
@@ -190,10 +198,10 @@ def test_a_requested_video_is_recorded_and_found_by_the_runs_page(runs, scripts)
     directory = runs.make(scripts / "ppo.py", total_timesteps=256, capture_video=True)
     code, output = carry_out(directory)
     assert code == 0, output
-    films = sorted(directory.videos.glob("*.mp4"))
-    assert films[0].name.endswith("-rl-video-episode-0.mp4")
+    videos = sorted(directory.videos.glob("*.mp4"))
+    assert videos[0].name.endswith("-rl-video-episode-0.mp4")
     saved = [entry.data["file"] for entry in read_journal(directory.journal_file) if entry.event == "video.saved"]
-    assert sorted(saved) == [f"videos/{film.name}" for film in films]
+    assert sorted(saved) == [f"videos/{video.name}" for video in videos]
 
 
 @pytest.mark.slow
@@ -204,7 +212,7 @@ def test_a_script_for_gymnasium_1_is_left_as_it_is_and_evaluated_with_what_it_pu
     assert code == 0, output
     assert {"charts/episodic_return", "losses/policy_loss"} <= metric_names(directory)
     (adapted,) = [entry.data for entry in read_journal(directory.journal_file) if entry.event == "script.adapted"]
-    assert "vector environments are left as they are: the script speaks of Gymnasium 1" in adapted["measures"]
+    assert "vector environments are not adapted: the script is written for Gymnasium 1" in adapted["measures"]
     weights, _ = CheckpointManager(directory).load_weights()
     assert weights["normalisers.vector.count"] > 400
     assert evaluate_target(directory.id, runs.store.root, episodes=2).complete
@@ -284,8 +292,115 @@ def test_a_plain_script_is_watched_too_and_says_when_nothing_was_seen(runs, tmp_
     assert (code, read_record(directory).state) == (0, RunState.FINISHED)
     assert "hello ['--some-key', '3']" in output
     log = directory.log_file().read_text()
-    assert "No episode was seen" in log
-    assert "no network was found among the names of the script" in log
+    assert "No episode ended" in log
+    assert "no network was found among the variables of the script" in log
     events = {entry.event: entry.data for entry in read_journal(directory.journal_file)}
-    assert events["script.silent"] == {"reason": "no environment of it came from gymnasium.make"}
+    assert events["script.silent"] == {"reason": "the script made no environment with gymnasium.make"}
     assert "run.finished" in events
+
+
+LIVE_TIMEOUT_SECONDS = 120
+
+
+@pytest.fixture(autouse=True)
+def lanes(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALAESTRA_FRAME_BUFFERS_DIR", str(tmp_path))
+
+
+def test_a_frame_buffer_is_made_when_the_environments_are_known_and_gone_at_the_end(runs, scripts):
+    directory = runs.make(scripts / "ppo.py")
+    path, metrics = read_launch_spec(directory).frame_buffer, ScriptMetrics()
+    with ScriptFrameBuffer(path, Journal(directory)) as frame_buffer:
+        frame_buffer.take([["env", 0], ["env", 1]], metrics)
+        assert not path.exists(), "more may be made before the first step"
+        metrics.take([["heartbeat", 4, 1.0]])
+        frame_buffer.take([["live_view_failed", "no screen"]], metrics)
+        with closing(FrameReader(path)) as reader:
+            assert reader.slot_count == 2
+    assert not path.exists()
+    failed = [entry.data for entry in read_journal(directory.journal_file) if entry.event == "frames.failed"]
+    assert failed == [{"reason": "no screen", "role": "train"}]
+
+
+def test_a_budget_of_zero_means_no_frame_buffer(runs, scripts):
+    directory = runs.make(scripts / "ppo.py", live_budget=0)
+    assert read_launch_spec(directory).frame_buffer is None
+    metrics = ScriptMetrics()
+    metrics.take([["heartbeat", 4, 1.0]])
+    with ScriptFrameBuffer(None, Journal(directory)) as frame_buffer:
+        frame_buffer.take([["env", 0]], metrics)
+
+
+def test_a_frame_buffer_that_cannot_be_made_is_reported_and_does_not_stop_the_script(runs, scripts, tmp_path):
+    directory, metrics = runs.make(scripts / "ppo.py"), ScriptMetrics()
+    metrics.take([["heartbeat", 4, 1.0]])
+    with ScriptFrameBuffer(tmp_path / "absent" / "a.frames", Journal(directory)) as frame_buffer:
+        frame_buffer.take([["env", 0]], metrics)
+        frame_buffer.take([["env", 1]], metrics)
+    assert [entry.event for entry in read_journal(directory.journal_file)].count("frames.failed") == 1
+
+
+def slots_seen(directory, wanted, process):
+    """Slots of which pictures came, by the time that all `wanted` have, each with the episode's numbers."""
+    hub, viewer = Hub(is_alive), Viewer(ViewerRequest(frames_per_second=15, slots=frozenset(wanted), largest_side=256))
+    watch = hub.join(directory.id, "train", viewer)
+    visited, deadline = set(), time.monotonic() + LIVE_TIMEOUT_SECONDS
+    try:
+        while visited != set(wanted) and time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()[0]
+            hub.renew(time.monotonic())
+            if select.select([hub], [], [], RENEW_SECONDS)[0]:
+                hub.on_notification()
+            while (message := watch.take(viewer, time.monotonic())) is not None:
+                assert message[:2] == b"PF"
+                visited.add(int.from_bytes(message[4:6], "little"))
+                viewer.acknowledge()
+        return visited
+    finally:
+        hub.close()
+
+
+def render_processes(directory):
+    """Command lines of those that write into the frame buffer of this run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes().decode(errors="replace").split("\0")
+            if any(directory.id in word for word in words) and any(
+                word.endswith("rendering/start.py") for word in words
+            ):
+                found.append(words)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env_id", "asynchronous"),
+    [
+        ("CartPole-v1", False),
+        pytest.param("CartPole-v1", True, marks=pytest.mark.full),
+        pytest.param("LunarLander-v3", False, marks=pytest.mark.full),
+    ],
+)
+def test_every_environment_of_a_script_is_seen_in_its_own_slot(runs, scripts, env_id, asynchronous):
+    """Rendered by one process beside the script, which ends with it."""
+    config = {"num_envs": 3, "total_timesteps": 10**9, "asynchronous": asynchronous, "env_id": env_id}
+    directory = runs.make(scripts / "ppo.py", **config)
+    process = subprocess.Popen(
+        KIND.command(directory.path),
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert slots_seen(directory, range(3), process) == {0, 1, 2}
+        assert len(render_processes(directory)) == 1
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LIVE_TIMEOUT_SECONDS)
+    assert not read_launch_spec(directory).frame_buffer.exists()
+    deadline = time.monotonic() + LIVE_TIMEOUT_SECONDS
+    while render_processes(directory):
+        assert time.monotonic() < deadline, "a render process was left behind"
+        time.sleep(0.01)

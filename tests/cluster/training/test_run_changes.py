@@ -15,6 +15,7 @@ from palaestra.cluster.training.run_changes import (
     CheckpointSaved,
     FilePatch,
     FileRemoved,
+    RowsAppended,
     RunScanner,
     read_metrics,
     size_of,
@@ -38,7 +39,8 @@ def scanner(training):
 
 
 def paths(changes):
-    return [change.path for change in changes if not isinstance(change, CheckpointSaved | CheckpointRemoved)]
+    others = CheckpointSaved | CheckpointRemoved | RowsAppended
+    return [change.path for change in changes if not isinstance(change, others)]
 
 
 def test_of_a_changed_file_only_the_changed_blocks_are_found(training, scanner):
@@ -91,6 +93,28 @@ def test_a_score_that_was_added_sends_the_sidecar_and_not_the_weights(training, 
     (saved,) = [change for change in scanner.scan() if isinstance(change, CheckpointSaved)]
     assert (saved.epoch, saved.parts) == (1, {})
     assert size_of(saved) == len(saved.sidecar)
+
+
+def test_of_the_transitions_what_was_added_travels_ahead_of_the_checkpoint_that_needs_it(training, scanner):
+    training.train(1)
+    training.save()
+    first = [change for change in scanner.scan() if isinstance(change, RowsAppended | CheckpointSaved)]
+    assert [type(one) for one in first] == [RowsAppended, CheckpointSaved]
+    assert (first[0].offset, first[0].data) == (0, toy_training.transitions(0, 1))
+    training.train(2)
+    training.save()
+    (rows,) = [change for change in scanner.scan() if isinstance(change, RowsAppended)]
+    assert (rows.name, rows.offset, rows.data) == (first[0].name, len(first[0].data), toy_training.transitions(1, 3))
+    assert size_of(rows) == len(rows.data)
+    assert not [change for change in scanner.scan() if isinstance(change, RowsAppended)]
+
+
+def test_a_checkpoint_whose_transitions_are_missing_is_not_sent(training, scanner):
+    training.train(1)
+    training.save()
+    for path in (training.directory.checkpoints / "replay").iterdir():
+        path.unlink()
+    assert not [change for change in scanner.scan() if isinstance(change, RowsAppended | CheckpointSaved)]
 
 
 def test_a_new_checkpoint_is_seen_without_a_scan(training, scanner):

@@ -1,4 +1,5 @@
-"""A training on paper that writes a run directory as a real one does: metrics, journal, log, checkpoints, status.
+"""A training on paper that writes a run directory as a real one does: metrics, journal, log, checkpoints with the
+transitions of its last steps, status.
 
 What it learns is a hash over all its steps, so that a step that is lost, doubled or changed shows at the end.
 """
@@ -10,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from palaestra.checkpoints.manager import CheckpointManager
+from palaestra.checkpoints.replay_segments import Rows
 from palaestra.config.train import CheckpointConfig
 from palaestra.core.checkpoint import Checkpoint
 from palaestra.core.metrics_logger import Sample
@@ -22,6 +24,13 @@ from palaestra.runs.store import RunStore
 
 NAME = "toy"
 KEEP = CheckpointConfig(keep=3, keep_trainer_states=2)
+
+
+CAPACITY, SEGMENT = 12, 4  # steps that it learns from, and in one segment
+
+
+def transitions(first, end):
+    return b"".join(b"<%06d>" % step for step in range(first, end))
 
 
 class ToyTraining:
@@ -39,6 +48,8 @@ class ToyTraining:
         if point is not None:
             self.step, self.state = point.checkpoint.agent_step, point.weights["state"].numpy().tobytes()
             assert json.loads(point.trainer_state["text"])["step"] == self.step
+            read = b"".join(self.manager.read_replay_rows(point.checkpoint, 0, lambda file, size, _: [file.read(size)]))
+            assert read.endswith(transitions(max(0, self.step - CAPACITY), self.step)), "transitions are missing"
         self.writer = MetricsWriter(self.directory.metrics_file)
         self.writer.rewind(self.step)
         self.journal = Journal(self.directory)
@@ -68,7 +79,11 @@ class ToyTraining:
             policy={}, env={}, interface={},
         )  # fmt: skip
         weights = {"state": np.frombuffer(self.state, dtype=np.uint8).copy()}
-        self.manager.save(weights, described, {"text": json.dumps({"step": self.step})})
+        oldest = max(0, self.step - CAPACITY)
+        first = max(oldest, self.manager.segments.next_row(0, SEGMENT))
+        blocks = [(self.step, [transitions(first, self.step)])] if first < self.step else []
+        rows = [Rows(0, first, oldest, SEGMENT, blocks)]
+        self.manager.save(weights, described, {"text": json.dumps({"step": self.step})}, rows)
         self.record("checkpoint.saved", epoch=self.step)
 
     def finish(self, total):

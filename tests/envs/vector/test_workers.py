@@ -1,5 +1,7 @@
 """Environments in several processes: the same numbers as in one, and clear words when one of them goes wrong."""
 
+from __future__ import annotations
+
 import gc
 import json
 import os
@@ -20,14 +22,59 @@ from palaestra.envs.build import make_vector_envs
 from palaestra.envs.frame_sources import frame_source
 from palaestra.envs.vector import workers
 from palaestra.envs.vector.in_process import InProcessEnvs
+from palaestra.envs.vector.messages import Kind
 from palaestra.envs.vector.published import PublishedEnvs
-from palaestra.envs.vector.workers import WorkerEnvs
+from palaestra.envs.vector.shared_memory import new_memory
+from palaestra.envs.vector.workers import InWorker, WorkerEnvs, WorkerProcess
 from palaestra.rendering.frame_buffer import VARIABLE, FrameBufferOwner, frame_buffer_path
 from palaestra.rendering.frame_format import Demand
 from palaestra.rendering.frame_reader import FrameReader
 from palaestra.rendering.frame_writer import FrameWriter
 from palaestra.rendering.live_view import LiveView
 from palaestra.runs.processes import process_started_at
+
+
+@pytest.fixture
+def worker():
+    memory = new_memory()
+    start = {"number": 0, "first_index": 1, "count": 1, "has_tasks": False, "curriculum": {}}
+    worker = WorkerProcess({**start, "env": {"id": "NoSuchThing-v0"}}, memory, timeout=60)
+    yield worker
+    worker.request_close()
+    worker.end()
+    os.close(memory)
+
+
+def test_a_workers_error_is_raised_with_its_message_and_ends_the_process(worker):
+    with pytest.raises(RunFailed, match="No environment named 'NoSuchThing-v0'") as failed:
+        worker.answer()
+    assert isinstance(failed.value.__cause__, InWorker)
+    assert "Traceback" in str(failed.value.__cause__)
+    with pytest.raises(RunFailed, match="ended with exit code 1 while it made its environments"):
+        worker.answer()
+    assert process_started_at(worker.pid) is None
+    worker.ask(Kind.STEP)  # to nobody: the next answer would say so
+
+
+def test_where_it_was_is_read_from_the_mark(worker):
+    worker.mark, worker.actions = np.array([1, 0]), np.array([[0.5], [0.25]])
+    worker.seeds = [10, 20]
+    assert worker._where() == "while environment 1 (seed 20) began an episode"
+    worker.mark[1] = 3
+    assert worker._where() == "while environment 1 (seed 20) was at step 3 of its episode, with action [0.25]"
+    worker.mark[0] = -1
+    assert worker._where() == "between two steps"
+
+
+def test_one_that_does_not_come_up_in_time_is_named_and_ended():
+    memory = new_memory()
+    start = {"number": 4, "first_index": 1, "count": 1, "has_tasks": False, "curriculum": {}, "env": {"id": "x"}}
+    worker = WorkerProcess(start, memory, timeout=0.001)
+    with pytest.raises(RunFailed, match=r"Worker process 4 \(pid \d+\) has not answered for 0.001 s, while it made"):
+        worker.answer()
+    assert process_started_at(worker.pid) is None
+    os.close(memory)
+
 
 NO_TASKS = CurriculumConfig()
 HERE = Path(__file__).parent

@@ -21,10 +21,10 @@ def algorithm_for(engine, **other):
 
 EVEN = """
 schema_version: 1
-summary: normalised, and with a memory
+summary: an average, and a memory
 nodes:
   input:  {type: vector, source: observation}
-  even:   {type: norm, source: input}
+  even:   {type: merge, source: [input, input], how: mean}
   memory: {type: gru, source: even, size: 4}
   action: {type: action_head, source: memory}
   value:  {type: value_head, source: memory}
@@ -37,7 +37,7 @@ ONLY_TORCH = [
     ({"ppo": {"vtrace": {"enabled": True}}}, "ppo.vtrace.enabled=true"),
     ({"ppo": {"prioritized": {"enabled": True}}}, "ppo.prioritized.enabled=true"),
     ({"policy": {"compile": True}}, "policy.compile=true"),
-    ({"policy": {"graph": EVEN}}, "node 'even', of type norm"),
+    ({"policy": {"graph": EVEN}}, "node 'even', of type merge"),
     ({"policy": {"graph": "mlp", "settings": {"activation": "silu"}}}, "the activation silu"),
 ]
 

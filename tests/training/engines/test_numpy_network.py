@@ -8,9 +8,10 @@ from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, MultiDiscreteSpec
 from palaestra.policies.build import build_policy
+from palaestra.policies.critics import build_critics
 from palaestra.training.engines.network_plan import NetworkPlan
-from palaestra.training.engines.numpy_network import build_numpy_network, orthogonal
-from palaestra.training.engines.policy_plan import plan_policy
+from palaestra.training.engines.numpy_network import build_numpy_critics, build_numpy_network, orthogonal
+from palaestra.training.engines.policy_plan import plan_critic, plan_policy
 
 SEEN = BoxSpec((5,))
 SPACES = {
@@ -20,13 +21,31 @@ SPACES = {
 }
 
 
+ROLE_SPACES = [
+    ("action_values", DiscreteSpec(3)),
+    ("stochastic_actor", DiscreteSpec(3)),
+    ("stochastic_actor", BoxSpec((2,), low=(-1.0, -2.0), high=(1.0, 2.0))),
+    ("deterministic_actor", BoxSpec((2,), low=(-1.0, -2.0), high=(1.0, 2.0))),
+]
+ROLE_SETTINGS = [
+    {"hidden": [7, 6], "activation": "relu"},
+    {"hidden": [6, 6, 6], "activation": "relu", "layer_norm": True},
+    {"hidden": [6, 6, 6], "activation": "gelu", "residual": True},
+    {"hidden": [6, 6], "layer_norm": True, "residual": True},
+    {"hidden": []},
+]
+
+
+DUELING, BOUNDED = (SEEN, DiscreteSpec(3)), (SEEN, ROLE_SPACES[2][1])
+
+
 def network_of(settings=None, seen=SEEN, action=SPACES["choices"][1], seed=1, **policy):
     config = PolicyConfig(graph="mlp", settings=settings or {}, **policy)
     return build_numpy_network(config, EnvInterface(seen, action), seed)
 
 
 @pytest.mark.parametrize(("seen", "action"), SPACES.values(), ids=SPACES)
-@pytest.mark.parametrize("settings", [{}, {"hidden": [7, 6, 3], "activation": "relu", "log_std": -0.5}, {"hidden": []}])
+@pytest.mark.parametrize("settings", [{}, {"hidden": [7, 6, 3], "activation": "relu", "log_std": -0.5}, *ROLE_SETTINGS])
 def test_it_is_laid_out_as_the_module_that_torch_builds(seen, action, settings):
     network = network_of(settings, seen, action)
     agent = build_policy(PolicyConfig(graph="mlp", settings=settings), EnvInterface(seen, action))
@@ -38,7 +57,7 @@ def test_it_is_laid_out_as_the_module_that_torch_builds(seen, action, settings):
 
 
 @pytest.mark.parametrize(("seen", "action"), SPACES.values(), ids=SPACES)
-@pytest.mark.parametrize("settings", [{}, {"hidden": [7, 6, 3]}, {"hidden": []}])
+@pytest.mark.parametrize("settings", [{}, {"hidden": [7, 6, 3]}, *ROLE_SETTINGS])
 def test_its_weights_are_called_and_shaped_as_in_the_agents_state_dict(seen, action, settings):
     network = network_of(settings, seen, action)
     agent = build_policy(PolicyConfig(graph="mlp", settings=settings), EnvInterface(seen, action))
@@ -64,6 +83,74 @@ def test_it_begins_as_torch_would_begin(seen, action):
             assert ours == pytest.approx(np.linalg.svd(built.detach().numpy(), compute_uv=False), rel=1e-5), name
         else:
             assert piece.tolist() == built.tolist(), name
+
+
+@pytest.mark.parametrize(("role", "action"), ROLE_SPACES)
+@pytest.mark.parametrize("settings", ROLE_SETTINGS)
+def test_in_every_role_it_is_laid_out_and_named_as_the_module_that_torch_builds(role, action, settings):
+    config, interface = PolicyConfig(graph="mlp", settings=settings, role=role), EnvInterface(SEEN, action)
+    network = build_numpy_network(config, interface, 1)
+    agent = build_policy(config, interface)
+    assert network.plan == plan_policy(agent, FlatOptimizer(agent, shared=network.numbers).flat)
+    theirs = agent.state_dict()
+    assert list(network.weights()) == list(theirs)
+    assert {name: ours.tolist() for name, ours in network.weights().items()} == {
+        name: part.tolist() for name, part in theirs.items()
+    }
+
+
+def test_a_dueling_head_has_a_value_beside_the_advantages():
+    settings = {"hidden": [6], "action": {"dueling": True}}
+    config, interface = PolicyConfig(graph="mlp", settings=settings, role="action_values"), EnvInterface(*DUELING)
+    network = build_numpy_network(config, interface, 1)
+    agent = build_policy(config, interface)
+    assert network.plan == plan_policy(agent, FlatOptimizer(agent).flat)
+    assert [network.plan.slot_sizes[slot] for slot in (network.plan.action_slot, network.plan.value_slot)] == [3, 1]
+    assert list(network.weights()) == list(agent.state_dict())
+
+
+@pytest.mark.parametrize(("role", "action"), ROLE_SPACES[1:])
+@pytest.mark.parametrize("settings", ROLE_SETTINGS)
+def test_critics_are_laid_out_one_behind_the_other_as_torch_builds_them(role, action, settings):
+    config, interface = PolicyConfig(graph="mlp", settings=settings, role=role), EnvInterface(SEEN, action)
+    network = build_numpy_critics(config, interface, 2, 1)
+    critics = build_critics(config, interface, 2)
+    flat = FlatOptimizer(critics, shared=network.numbers).flat
+    first, second = flat.chunk(2)
+    assert network.plan == plan_critic(critics[0], interface, first) == plan_critic(critics[1], interface, second)
+    assert not torch.equal(first, second)
+    theirs = critics.state_dict()
+    assert {name: ours.tolist() for name, ours in network.weights().items()} == {
+        name: part.tolist() for name, part in theirs.items()
+    }
+
+
+@pytest.mark.parametrize("inputs", [1, 100])
+def test_off_policy_layers_begin_as_torchs_linear(inputs):
+    """Uniform within 1 / sqrt(inputs), biases too; norms with scale 1 and shift 0."""
+    settings = {"hidden": [400], "layer_norm": True, "activation": "relu"}
+    network = network_of(settings, BoxSpec((inputs,)), DiscreteSpec(2), role="action_values")
+    weights = {name.removeprefix("network.nodes."): part for name, part in network.weights().items()}
+    limit = 1 / math.sqrt(inputs)
+    for name in ("actor.layers.0.weight", "actor.layers.0.bias"):
+        numbers = weights[name]
+        assert 0.97 * limit < np.abs(numbers).max() <= limit, name
+        assert numbers.std() == pytest.approx(limit / math.sqrt(3), rel=0.1), name
+    assert np.abs(weights["action.layer.weight"]).max() <= 1 / math.sqrt(400)
+    assert set(weights["actor.norms.0.weight"]) == {1.0}
+    assert set(weights["actor.norms.0.bias"]) == {0.0}
+
+
+def test_a_log_std_of_a_stochastic_actor_is_the_bias_of_its_last_numbers():
+    settings = {"hidden": [6], "log_std": -3.0}
+    config, interface = PolicyConfig(graph="mlp", settings=settings, role="stochastic_actor"), EnvInterface(*BOUNDED)
+    bias = build_numpy_network(config, interface, 1).weights()["network.nodes.action.layer.bias"]
+    assert (
+        bias[2:].tolist()
+        == [-3.0, -3.0]
+        == build_policy(config, interface).network.nodes["action"].layer.bias[2:].tolist()
+    )
+    assert np.abs(bias[:2]).max() < 1
 
 
 def test_the_same_seed_draws_the_same_and_another_seed_another():
@@ -123,6 +210,13 @@ def test_no_direction_is_preferred():
         PolicyConfig(graph="mlp", settings={"hidden": "64"}),
         PolicyConfig(graph="mlp", settings={"activation": "silu"}),
         PolicyConfig(graph="mlp", settings={"log_std": "low"}),
+        PolicyConfig(graph="mlp", settings={"layer_norm": 1}),
+        PolicyConfig(graph="mlp", settings={"hidden": [4, 5], "residual": True}),
+        PolicyConfig(graph="mlp", settings={"action": {"dueling": True}}),
+        PolicyConfig(graph="mlp", settings={"action": {"gain": 1.0}}),
+        PolicyConfig(graph="mlp", settings={"action": True}),
+        PolicyConfig(graph="mlp", settings={"log_std": 0.0}, role="action_values"),
+        PolicyConfig(graph="mlp", role="deterministic_actor"),
     ],
     ids=lambda config: f"{config} {config.settings}",
 )
@@ -131,7 +225,10 @@ def test_what_is_not_plain_is_left_to_torch(config):
 
 
 def test_spaces_that_the_engine_does_not_know_are_left_to_torch():
-    assert network_of(seen=DictSpec((("a", SEEN),))) is None
+    named = DictSpec((("a", SEEN),))
+    assert network_of(seen=named) is None
+    assert build_numpy_critics(PolicyConfig(graph="mlp"), EnvInterface(named, DiscreteSpec(2)), 2, 1) is None
+    assert build_numpy_critics(PolicyConfig(graph="fast"), EnvInterface(SEEN, DiscreteSpec(2)), 2, 1) is None
 
 
 def test_an_optimiser_that_shares_its_memory_steps_it():

@@ -7,9 +7,10 @@ from palaestra.algorithms.optimizers import FlatOptimizer
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, DictSpec, DiscreteSpec, EnvInterface, FeatureSpec
 from palaestra.policies.build import build_policy
+from palaestra.policies.critics import build_critics
 from palaestra.policies.memory.fused import LstmCell
 from palaestra.training.engines.network_plan import Activation, CellKind, Unsupported
-from palaestra.training.engines.policy_plan import plan_policy
+from palaestra.training.engines.policy_plan import plan_critic, plan_policy
 
 VIEW = BoxSpec((3, 4), "uint8", low=(0.0,) * 12, high=(6.0,) * 12)
 COUNTS = BoxSpec((5,), "uint8", low=(0.0,) * 5, high=(255.0,) * 5)
@@ -102,8 +103,9 @@ def planned_graph(graph, space):
 
 
 def evaluate(plan, flat, vector, codes=()):
-    """The plan written out: sums by target, and an activation when they are read."""
+    """The plan written out: sums by target, and a norm and an activation when they are read."""
     numbers, sums, activations = flat.double().numpy(), {}, {}
+    norms = {norm.target: norm for norm in plan.norms}
 
     def add(layer, size, terms):
         bias = 0 if layer.bias_offset is None else numbers[layer.bias_offset : layer.bias_offset + size]
@@ -111,7 +113,14 @@ def evaluate(plan, flat, vector, codes=()):
         assert activations.setdefault(layer.target, layer.activation) == layer.activation
 
     def read(slot):
-        return vector if slot == 0 else FUNCTIONS[activations[slot]](sums[slot])
+        return vector if slot == 0 else FUNCTIONS[activations[slot]](normalized(norms.get(slot), sums[slot]))
+
+    def normalized(norm, x):
+        if norm is None:
+            return x
+        weight, bias = (numbers[at : at + norm.size] for at in (norm.weight_offset, norm.bias_offset))
+        spread = np.sqrt(x.var(axis=1, keepdims=True) + norm.epsilon)
+        return (x - x.mean(axis=1, keepdims=True)) / spread * weight + bias
 
     for table, rows in zip(plan.tables, codes, strict=True):
         shape = table.cells, table.rows_per_cell, table.size
@@ -120,25 +129,95 @@ def evaluate(plan, flat, vector, codes=()):
         one_hot = np.eye(table.rows_per_cell + 1)[selected][:, :, 1:]
         add(table, table.size, np.einsum("ncm,cms->ns", one_hot, weights))
     for layer in plan.layers:
+        if layer.weight_offset is None:
+            add(layer, layer.outputs, read(layer.source))
+            continue
         starts = [layer.weight_offset + k * layer.weight_row_stride for k in range(layer.outputs)]
         matrix = np.stack([numbers[start : start + layer.inputs] for start in starts])
         add(layer, layer.outputs, read(layer.source) @ matrix.T)
-    return read(plan.action_slot), read(plan.value_slot)[:, 0]
+    return [read(slot) for slot in (plan.action_slot, plan.value_slot) if slot is not None]
 
 
 def compare(agent, plan, flat, observation, vector, codes=()):
     with torch.no_grad():
         distribution, value, _ = agent(observation, {})
     logits, values = evaluate(plan, flat, vector, codes)
-    assert np.allclose(values, value[0].numpy(), atol=1e-5)
+    assert np.allclose(values[:, 0], value[0].numpy(), atol=1e-5)
     assert np.allclose(torch.log_softmax(torch.from_numpy(logits), -1), distribution.log_probs[0].numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("policy", ["mlp", {"graph": TREE}, {"module": "palaestra.policies.library.mlp:MlpPolicy"}])
+MLPS = [
+    "mlp",
+    {"graph": "mlp", "settings": {"hidden": [9, 9, 9], "layer_norm": True}},
+    {"graph": "mlp", "settings": {"hidden": [9, 9, 9], "residual": True, "activation": "relu"}},
+    {"graph": "mlp", "settings": {"hidden": [9, 9, 9], "layer_norm": True, "residual": True}},
+    {"graph": TREE},
+    {"graph": TREE.replace("flatten,", "norm,")},
+    {"graph": TREE.replace("flatten,", "residual,")},
+    {"graph": TREE.replace("type: flatten,", "type: activation, function: tanh,")},
+    {"module": "palaestra.policies.library.mlp:MlpPolicy"},
+]
+
+
+@pytest.mark.parametrize("policy", MLPS)
 def test_the_plan_of_linear_layers_computes_what_the_network_computes(policy):
     agent, plan, flat = planned(policy)
     rows = torch.randn(1, 20, 5)
     compare(agent, plan, flat, rows, rows[0].double().numpy())
+
+
+BOUNDED = BoxSpec((2,), low=(-1.0, -2.0), high=(1.0, 2.0))
+
+
+@pytest.mark.parametrize("policy", MLPS[:-1])
+@pytest.mark.parametrize("action", [THREE, BOUNDED])
+def test_the_plan_of_a_critic_computes_what_the_critic_computes(policy, action):
+    config, interface = PolicyConfig.model_validate(policy), EnvInterface(NUMBERS, action)
+    critics = build_critics(config, interface, 2)
+    for critic, flat in zip(critics, FlatOptimizer(critics).flat.chunk(2), strict=True):
+        plan = plan_critic(critic, interface, flat)
+        rows, actions = torch.randn(1, 20, 5), torch.rand(1, 20, 2)
+        given = (actions,) if action is BOUNDED else ()
+        vector = torch.cat((rows, *given), dim=-1)[0]
+        (values,) = evaluate(plan, flat.detach(), vector.double().numpy())
+        theirs = critic(rows, *given).detach()[0].reshape(20, -1)
+        assert plan.action_slot is None
+        assert np.allclose(values, theirs.numpy(), atol=1e-5)
+
+
+def test_the_plan_of_a_critic_of_codes_has_the_action_as_its_vector():
+    interface = EnvInterface(BYTES, BOUNDED)
+    critic = build_critics(PolicyConfig.model_validate({"graph": ONLY_CODES + HEADS}), interface, 1)[0]
+    flat = FlatOptimizer(critic).flat
+    plan = plan_critic(critic, interface, flat)
+    cells, actions = torch.randint(0, 7, (1, 20, 3, 4), dtype=torch.uint8), torch.rand(1, 20, 2)
+    codes = [cells[0].flatten(1).numpy()]
+    (values,) = evaluate(plan, flat.detach(), actions[0].double().numpy(), codes)
+    theirs = critic({"cells": cells, "self": torch.zeros(1, 20, 5, dtype=torch.uint8)}, actions)
+    assert (plan.slot_sizes[0], plan.input_part) == (2, None)
+    assert np.allclose(values[:, 0], theirs[0].detach().numpy(), atol=1e-5)
+
+
+def test_a_critic_that_reads_the_observation_alone_is_unsupported():
+    graph = TREE.replace("source: input, hidden", "source: even, hidden").replace(
+        "\n  trunk:", "\n  even: {type: norm, source: input}\n  trunk:"
+    )
+    interface = EnvInterface(NUMBERS, BOUNDED)
+    critic = build_critics(PolicyConfig(graph=graph), interface, 1)[0]
+    with pytest.raises(Unsupported, match="node 'even' of the critic, which reads the observation or the action alone"):
+        plan_critic(critic, interface, FlatOptimizer(critic).flat)
+
+
+@pytest.mark.parametrize(("role", "size"), [("stochastic_actor", 4), ("deterministic_actor", 2)])
+@pytest.mark.parametrize("policy", MLPS[:-1])
+def test_the_plan_of_an_actor_gives_the_numbers_of_its_distribution(policy, role, size):
+    agent, plan, flat = planned({**PolicyConfig.model_validate(policy).model_dump(), "role": role}, BOUNDED)
+    rows = torch.randn(1, 20, 5)
+    (numbers,) = evaluate(plan, flat.detach(), rows[0].double().numpy())
+    with torch.no_grad():
+        mode = agent.act(rows, {}).distribution.mode()[0].numpy()
+    assert (numbers.shape, plan.value_slot) == ((20, size), None)
+    assert np.allclose(np.tanh(numbers[:, :2]) * BOUNDED.high, mode, atol=1e-5)
 
 
 @pytest.mark.parametrize("graph", [SUM, ONLY_CODES])
@@ -161,8 +240,20 @@ def test_an_observation_without_parts_can_be_codes_and_numbers_at_once():
     compare(agent, plan, flat, cells, rows / 255.0, [rows, rows])
 
 
-def test_the_plan_of_sums_and_concatenations_computes_what_the_network_computes():
-    agent, plan, flat = planned_graph(SKIPS, NUMBERS)
+OF_TRUNK = SKIPS.replace("source: outer,", "source: trunk,").replace("[active, input]", "[active, input, outer]")
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        SKIPS,
+        SKIPS.replace("[other, third]", "[other, third, trunk]"),
+        SKIPS.replace("[inner, fourth]", "[inner, fourth, other]"),
+        OF_TRUNK,
+    ],
+)
+def test_the_plan_of_sums_and_concatenations_computes_what_the_network_computes(graph):
+    agent, plan, flat = planned_graph(graph, NUMBERS)
     rows = torch.randn(1, 20, 5)
     compare(agent, plan, flat, rows, rows[0].double().numpy())
 
@@ -258,7 +349,6 @@ MIXED = DictSpec((("cells", VIEW), ("self", NUMBERS)))
 WHOLE = SUM.replace("source: observation.self}", "source: observation}")
 TWICE = SUM.replace("amount:", "also: {type: vector, source: observation.cells}\n  amount:")
 TWICE = TWICE.replace("[hidden, active]", "[hidden, active, also]")
-OF_TRUNK = SKIPS.replace("source: outer,", "source: trunk,").replace("[active, input]", "[active, input, outer]")
 
 
 @pytest.mark.parametrize(
@@ -267,16 +357,18 @@ OF_TRUNK = SKIPS.replace("source: outer,", "source: trunk,").replace("[active, i
         (ONLY_CODES, MIXED, "named parts that are not bytes"),
         (WHOLE, BYTES, "an observation with named parts as one vector"),
         (TWICE, BYTES, "several parts of the observation: cells and self"),
-        (SKIPS.replace("[other, third]", "[other, third, trunk]"), NUMBERS, "node 'inner', a sum of 'trunk'"),
-        (
-            SKIPS.replace("[inner, fourth]", "[inner, fourth, other]"),
-            NUMBERS,
-            "a sum of 'other', which .* read by others",
-        ),
         (SKIPS.replace("how: add", "how: mean"), NUMBERS, "node 'inner', of type merge"),
-        (OF_TRUNK, NUMBERS, "node 'active', an activation of 'trunk'"),
         (SKIPS.replace("function: tanh", "function: elu"), NUMBERS, "the activation elu"),
-        (SKIPS.replace("type: mlp, source: more, hidden: [4]", "type: norm, source: more"), NUMBERS, "of type norm"),
+        (
+            SKIPS.replace("type: mlp, source: more, hidden: [4]", "type: norm, source: more"),
+            NUMBERS,
+            "node 'last', which normalises a concatenation",
+        ),
+        (
+            SKIPS.replace("type: mlp, source: more, hidden: [4]", "type: activation, source: more"),
+            NUMBERS,
+            "node 'last', which reads the concatenation 'more'",
+        ),
     ],
 )
 def test_an_unsupported_node_is_named(graph, space, named):
@@ -290,7 +382,6 @@ def test_an_unsupported_node_is_named(graph, space, named):
         ({"graph": "mlp", "settings": {"activation": "elu"}}, DiscreteSpec(2), "the activation elu"),
         ({"graph": TREE.replace("gain: 1.0", "squash: true")}, BoxSpec((1,), low=(-1.0,), high=(1.0,)), "squash=true"),
         ({"graph": TREE.replace("gain: 1.0", "state_dependent_std: true")}, BoxSpec((1,)), "state_dependent_std=true"),
-        ({"graph": TREE.replace("flatten,", "norm,")}, DiscreteSpec(2), "node 'flat'"),
     ],
 )
 def test_an_unsupported_setting_is_named(policy, action, named):

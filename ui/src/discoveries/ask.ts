@@ -12,6 +12,9 @@ export function byFormat(found: readonly FoundScheme[]): [string, FoundScheme[]]
   return [...groups];
 }
 
+/** Schemes over one field; all without a field. */
+export const overField = (found: readonly FoundScheme[], field: string) => found.filter((one) => !field || one.field === field);
+
 export const STYLES = {
   matches: { icon: 'check', tone: 'good', words: () => 'matches the best known' },
   above: { icon: 'up', tone: 'soft', words: (by: number) => `${by} above the best known` },

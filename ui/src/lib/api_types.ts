@@ -233,6 +233,7 @@ export interface FoundScheme {
   format: string;
   field: string;
   field_meaning: string;
+  holds_over: string[];
   rank: number;
   naive_rank: number;
   known: number | null;
@@ -251,6 +252,9 @@ export interface FoundScheme {
   wall_seconds: number | null;
   cpu_seconds: number | null;
   found_at: number | null;
+  source: string;
+  license: string;
+  imported_file: string;
   origin: string;
   parents: string[];
   benchmark_count: number;
@@ -314,6 +318,7 @@ export interface KnownRank {
   zt?: number;
   z?: number;
   q?: number;
+  qi?: number;
   additions?: number;
 }
 
@@ -633,6 +638,7 @@ export interface SchemeDetail {
   format: string;
   field: string;
   field_meaning: string;
+  holds_over: string[];
   rank: number;
   naive_rank: number;
   known: number | null;
@@ -651,6 +657,9 @@ export interface SchemeDetail {
   wall_seconds: number | null;
   cpu_seconds: number | null;
   found_at: number | null;
+  source: string;
+  license: string;
+  imported_file: string;
   origin: string;
   parents: string[];
   benchmark_count: number;

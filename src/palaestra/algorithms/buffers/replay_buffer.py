@@ -59,7 +59,7 @@ class ReplayBuffer:
         self.stacks: dict[str, FrameStorage] = {}  # and those that are stored frame by frame
         for name, part in parts_of(self.space):
             self._store_part(name, part, in_frames=stack_axis(part) is not None)
-        self.actions = np.zeros((*shape, *_action_shape(interface.action_space)), _action_dtype(interface.action_space))
+        self.actions = np.zeros((*shape, *action_shape(interface.action_space)), action_dtype(interface.action_space))
         self.rewards = np.zeros(shape, np.float32)
         self.ends = np.zeros(shape, np.uint8)
         self.position = 0  # the row of the observations to act on next
@@ -182,6 +182,29 @@ class ReplayBuffer:
             kept[slot] = parts[name]
             if kept.dtype == np.float32:
                 refuse_non_finite_ends(kept[slot : slot + 1], [env])
+
+    @property
+    def free_slots(self) -> Sequence[int]:
+        """Of `finals`; the last one is used next."""
+        return self._free_slots
+
+    def reserve_finals(self, count: int) -> None:
+        """Room for so many last observations more, for an engine that adds rows by itself."""
+        missing = count - len(self._free_slots)
+        if missing > 0:
+            before = next(iter(self.finals.values())).shape[0]
+            self.finals = {
+                name: np.concatenate([kept, np.zeros((missing, *kept.shape[1:]), kept.dtype)])
+                for name, kept in self.finals.items()
+            }
+            self._free_slots = [*range(before + missing - 1, before - 1, -1), *self._free_slots]
+
+    def advance(self, row_count: int, free_slots: Sequence[int]) -> None:
+        """An engine has added rows by itself, and left these slots of `finals` free."""
+        self.position = (self.position + row_count) % self.rows
+        self.size = min(self.size + row_count, self.capacity)
+        self.total_rows += row_count
+        self._free_slots = list(free_slots)
 
     def release(self, rows: NDArray[np.int64]) -> None:
         """Frees what only some of the rows at these indices have, before they are written anew."""
@@ -309,11 +332,11 @@ def _stack_of(part: SpaceSpec) -> int:
     return 1 if axis is None else shape_of(part)[axis]
 
 
-def _action_shape(space: SpaceSpec) -> tuple[int, ...]:
+def action_shape(space: SpaceSpec) -> tuple[int, ...]:
     if isinstance(space, BoxSpec):
         return (space.size,)
     return () if isinstance(space, DiscreteSpec) else (len(space.counts),)  # type: ignore[union-attr]
 
 
-def _action_dtype(space: SpaceSpec) -> type[np.generic]:
+def action_dtype(space: SpaceSpec) -> type[np.generic]:
     return np.float32 if isinstance(space, BoxSpec) else np.int64

@@ -41,32 +41,32 @@ def world_text(
     *,
     color: bool,
     own: int | None = None,
-    called: str = "you",
+    own_label: str = "you",
     columns: int | None = None,
     lines: int | None = None,
 ) -> str:
-    """The map and two lines that explain it; signs alone tell everything apart, colour only helps.
+    """The map and a legend of two lines. Characters alone distinguish everything; colour is optional.
 
-    When the map is larger than `columns` and `lines` allow, the part around agent `own` (or 0) is shown. `called` is
-    how the legend explains that agent's sign.
+    When the map is larger than `columns` and `lines` allow, the part around agent `own` (or 0) is shown. `own_label`
+    is the legend's explanation of that agent's symbol.
     """
     rows = _cells(state, own)
     center = state.agents[own or 0, :2].tolist() if len(state.agents) else [0, 0]
     top, bottom = _window(state.height, center[0], None if lines is None else lines - LEGEND_LINES)
     left, right = _window(state.width, center[1], None if columns is None else columns // COLUMNS)
     shown = [_line(row[left:right], color=color) for row in rows[top:bottom]]
-    return "\n".join([*shown, *legend(state, color=color, called="" if own is None else called)])
+    return "\n".join([*shown, *legend(state, color=color, own_label="" if own is None else own_label)])
 
 
-def legend(state: WorldState, *, color: bool, called: str = "") -> list[str]:
-    """Two lines, with only what this world has"""
+def legend(state: WorldState, *, color: bool, own_label: str = "") -> list[str]:
+    """Two lines that explain the symbols of this world."""
     kinds = [STATIONS[kind] for kind in sorted(set(state.stations[:, 2].tolist()))]
     teams = sorted(set(state.agents[:, 4].tolist()))
     first = [f"{_line([_station(name, READY)], color=color)} {name}" for name in kinds]
     marks = [f"{STATE_MARKS[READY]} ready", f"{STATE_MARKS[COOLING]} cooling", f"{STATE_MARKS[EXHAUSTED]} used up"]
     agents = " ".join(_line([_agent(team, 1, is_frozen=False, hearts=0)], color=color) for team in teams)
     people = [f"{agents} agent", f"{FULL_ARROWS[1]} with heart", f"{FROZEN_MARK} frozen"]
-    return ["  ".join(first), "  ".join([*marks, *people, *([f"{OWN_MARK} {called}"] if called else [])])]
+    return ["  ".join(first), "  ".join([*marks, *people, *([f"{OWN_MARK} {own_label}"] if own_label else [])])]
 
 
 def _cells(state: WorldState, own: int | None) -> list[list[Cell]]:
@@ -91,7 +91,7 @@ def _station(name: str, state: int) -> Cell:
 
 
 def _agent(team: int, facing: int, *, is_frozen: bool, hearts: int) -> Cell:
-    """The number of its team, and where it looks"""
+    """The number of the team and the direction that the agent faces."""
     arrow = (FULL_ARROWS if hearts else ARROWS)[facing]
     text = str(team + 1) + (FROZEN_MARK if is_frozen else arrow)
     body = palette.TEAM_COLORS[team % len(palette.TEAM_COLORS)]
@@ -99,7 +99,7 @@ def _agent(team: int, facing: int, *, is_frozen: bool, hearts: int) -> Cell:
 
 
 def _window(length: int, center: int, room: int | None) -> tuple[int, int]:
-    """From which to which cell, so that the centre is seen"""
+    """First and last cell of a window that contains the centre."""
     if room is None or length <= room:
         return 0, length
     room = max(room, 1)
@@ -108,7 +108,7 @@ def _window(length: int, center: int, room: int | None) -> tuple[int, int]:
 
 
 def _line(cells: Iterable[Cell], *, color: bool) -> str:
-    """Neighbours of one colour share its code: a frame is a few kilobytes, also over a slow line."""
+    """One line of text; neighbouring cells of one colour share a colour code, which keeps frames small."""
     if not color:
         return "".join(cell.text for cell in cells).rstrip()
     parts = [

@@ -1,4 +1,4 @@
-"""What Arena adds to Palaestra: replays, recording, and games for a person."""
+"""The app that Arena registers: replays, recording, and games for a person."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ ENV_ID = "palaestra/Arena-v0"
 
 APP = App(
     replays={"arena": "palaestra.apps.arena.replay:open_replay"},
-    recorders={ENV_ID: "palaestra.apps.arena.recording:record_batch"},
+    recorders={ENV_ID: "palaestra.apps.arena.replay:record_batch"},
     games={ENV_ID: "palaestra.apps.arena.game:open_game"},
 )

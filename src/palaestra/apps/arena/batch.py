@@ -1,4 +1,4 @@
-"""Many worlds in one call, by the fast core where it was built, and as the trainer takes them."""
+"""Steps many worlds in one call, with the compiled core where it was built, behind the trainer's batch interface."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from palaestra.apps.arena.draw import draw_world
-from palaestra.apps.arena.message import encode_whole
+from palaestra.apps.arena.encoding import encode_full
+from palaestra.apps.arena.observe import interface_of_agent
 from palaestra.apps.arena.reference_batch import MUST_AGREE, ReferenceBatch
-from palaestra.apps.arena.spaces import interface_of_agent
 from palaestra.apps.arena.tables import COUNTERS
 from palaestra.core.errors import UsageError
 from palaestra.envs.vector.batch import WorldEnding
@@ -28,9 +28,9 @@ compiled: Callable[[Sequence[ArenaSettings], int, int], WorldBatch] | None
 try:
     from palaestra.apps.arena.native_batch import NativeBatch
 
-    compiled, why_not_compiled = NativeBatch, ""
+    compiled, compile_error = NativeBatch, ""
 except ImportError as error:  # built without a C++ compiler
-    compiled, why_not_compiled = None, str(error)
+    compiled, compile_error = None, str(error)
 
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ METADATA: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps":
 
 
 def make_batch(tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> WorldBatch:
-    """Both implementations play the same worlds, to the last bit; they differ in speed."""
+    """The compiled batch, or the reference in Python where it was not built. Both give bit for bit the same results."""
     if compiled is not None:
         return compiled(tasks, world_count, threads)
     _warn_about_speed()
@@ -50,22 +50,20 @@ def make_batch(tasks: Sequence[ArenaSettings], world_count: int, threads: int = 
 
 @cache
 def _warn_about_speed() -> None:
-    logger.warning(
-        "Arena's fast core was not built here (%s); the slow reference in Python plays instead.", why_not_compiled
-    )
+    logger.warning("Arena's compiled core was not built (%s); the slow reference in Python is used.", compile_error)
 
 
 class ArenaBatch:
     """See `palaestra.envs.vector.batch.NativeBatch`."""
 
     def __init__(self, tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> None:
-        _refuse_disagreement(tasks)
+        _check_tasks_agree(tasks)
         self.worlds = make_batch(tasks, world_count, threads)
         self.world_count = world_count
         self.agents = tasks[0].agents
         self.interface = interface_of_agent(tasks[0])
         self.metadata = METADATA
-        self._episodes = [0] * world_count  # begun in each world
+        self._episodes = [0] * world_count  # episodes started in each world
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
         self.worlds.reset(worlds, seeds, tasks, out)
@@ -92,9 +90,9 @@ class ArenaBatch:
         return self.worlds.world_state(world)
 
     def state_message(self, world: int) -> tuple[bytes, float, int]:
-        """See `palaestra.envs.scene.HasStateMessage`. Whole messages: a viewer may have missed the ones before."""
+        """A full state message, since a viewer may have missed earlier ones."""
         state = self.worlds.world_state(world)
-        return encode_whole(state, self._episodes[world]), float(self.worlds.returns(world).mean()), state.step
+        return encode_full(state, self._episodes[world]), float(self.worlds.returns(world).mean()), state.step
 
     def render(self, world: int) -> NDArray[np.uint8]:
         return draw_world(self.worlds.world_state(world))
@@ -106,10 +104,10 @@ class ArenaBatch:
         self.worlds.restore(state)
 
     def close(self) -> None:
-        """Nothing is held beyond memory."""
+        """Nothing to close."""
 
 
-def _refuse_disagreement(tasks: Sequence[ArenaSettings]) -> None:
+def _check_tasks_agree(tasks: Sequence[ArenaSettings]) -> None:
     for name in MUST_AGREE:
         values = sorted({getattr(task, name) for task in tasks})
         if len(values) > 1:
@@ -130,28 +128,27 @@ class WorldBatch(Protocol):
     agents: int
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
-        """Begin a new episode in each of `worlds`, and write what its agents see into their rows of `out`."""
+        """Starts a new episode in each of `worlds`; writes the agents' observations into their rows of `out`."""
 
     def step(self, actions: np.ndarray, out: Arrays, rewards: np.ndarray) -> list[int]:
-        """Actions int64 [B]; writes observations and rewards float32 [B]; gives the worlds whose episode was cut.
+        """Takes actions int64 [B]; writes observations and rewards float32 [B]; returns the truncated worlds.
 
-        A cut world shows its last observation and must be reset before the next step. An action out of range is a
-        ValueError that names row and action; a world that was never reset, or is over, is one that names the world.
-        Nothing has moved then.
+        A truncated world has its last observation in `out` and must be reset before the next step. ValueError, before
+        any world is stepped: an action out of range (names row and action), or a world that must be reset first.
         """
 
     def step_api(self) -> Any:
-        """For engines that step these worlds themselves (native/batch_step_api.h); None if there is none."""
+        """The step API for compiled engines (native/batch_step_api.h); None for the reference."""
 
     def counters(self, world: int) -> np.ndarray:
         """int64 [agents, COUNTERS] of the episode so far"""
 
     def returns(self, world: int) -> np.ndarray:
-        """float64 [agents]: rewards of the episode so far, after sharing, as added up from what `step` wrote"""
+        """float64 [agents]: sums of the episode's rewards, after sharing"""
 
     def world_state(self, world: int) -> WorldState: ...
 
     def capture(self) -> dict[str, Any]:
-        """Everything that decides how the worlds go on, as numbers, bytes, numpy arrays, lists and dictionaries."""
+        """The complete state of all worlds, as numbers, bytes, NumPy arrays, lists and dictionaries."""
 
     def restore(self, state: dict[str, Any]) -> None: ...

@@ -1,4 +1,4 @@
-"""A world as a picture: the ground of its map, and a sprite for each station and agent."""
+"""Renders a world as an image: the ground of its map, and a sprite for each station and agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palaestra.apps.arena.sprites import CLOCK_MARKS, agent_sprite, station_spri
 from palaestra.apps.arena.tables import COOLING, EXHAUSTED, ITEMS, READY
 
 if TYPE_CHECKING:
-    from palaestra.apps.arena.canvas import Sprite
+    from palaestra.apps.arena.sprites import Sprite
     from palaestra.apps.arena.state import Bytes, WorldState
 
     Plane = np.ndarray[Any, np.dtype[Any]]  # [height, width] in pixels
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 CELL = 16  # pixels, when no size is asked for
 SMALLEST_CELL, LARGEST_CELL = 4, 96
-PRECIOUS = ("heart", "battery", "ore")  # an agent shows the first of these that it carries
+CARGO_PRIORITY = ("heart", "battery", "ore")  # an agent shows the first of these that it carries
 
 
 def draw_world(state: WorldState, size: int | None = None) -> Image:
-    """[height, width, 3]; the longer side has at most `size` pixels, a whole number for each cell."""
+    """[height, width, 3]; the longer side has at most `size` pixels, with an integer number of pixels per cell."""
     cell = cell_size(state, size)
     pixels = ground_image(state.walls, cell).copy()
     for y, x, kind, cooldown, stock in state.stations.tolist():
-        look = station_state(cooldown, stock)
-        clock = min(cooldown, CLOCK_MARKS) if look == COOLING else 0
-        _lay(pixels, y, x, station_sprite(cell, kind, look, clock))
+        state_code = station_state(cooldown, stock)
+        clock = min(cooldown, CLOCK_MARKS) if state_code == COOLING else 0
+        _blend(pixels, y, x, station_sprite(cell, kind, state_code, clock))
     for (y, x, facing, frozen, team, _), items in zip(state.agents.tolist(), state.inventories.tolist(), strict=True):
         carried = dict(zip(ITEMS, items, strict=True))
-        cargo = next((name for name in PRECIOUS if carried[name]), "")
+        cargo = next((name for name in CARGO_PRIORITY if carried[name]), "")
         has_armour, has_charge = carried["armour"] > 0, carried["charge"] > 0
-        _lay(pixels, y, x, agent_sprite(cell, team, facing, frozen > 0, cargo, has_armour, has_charge))
+        _blend(pixels, y, x, agent_sprite(cell, team, facing, frozen > 0, cargo, has_armour, has_charge))
     return pixels
 
 
@@ -54,29 +54,29 @@ def station_state(cooldown: int, stock: int) -> int:
     return COOLING if cooldown > 0 else READY
 
 
-def _lay(pixels: Image, y: int, x: int, sprite: Sprite) -> None:
+def _blend(pixels: Image, y: int, x: int, sprite: Sprite) -> None:
     cell = len(sprite.keep)
-    place = pixels[y * cell : (y + 1) * cell, x * cell : (x + 1) * cell]
-    np.add(place * sprite.keep, sprite.color, out=place, casting="unsafe")
+    region = pixels[y * cell : (y + 1) * cell, x * cell : (x + 1) * cell]
+    np.add(region * sprite.keep, sprite.color, out=region, casting="unsafe")
 
 
-FINE_CELL = 10  # pixels; from here on there is room for grain
-MAX_KEPT = 64 << 20  # bytes; some 130 maps of 25 x 25 at 16 pixels, as many as a mosaic may show
+FINE_CELL = 10  # pixels; cells of at least this size get details
+MAX_CACHE_BYTES = 64 << 20  # bytes; about 130 maps of 25 x 25 at 16 pixels, the most that a mosaic shows
 
 
-_drawn: OrderedDict[tuple[bytes, int, int], Image] = OrderedDict()  # those used last stand at the end
+_ground_cache: OrderedDict[tuple[bytes, int, int], Image] = OrderedDict()  # least recently used first
 
 
 def ground_image(walls: Bytes, cell: int) -> Image:
-    """[height * cell, width * cell, 3], not to be written to"""
+    """The ground of a map, [height * cell, width * cell, 3], read-only and cached."""
     key = (walls.tobytes(), walls.shape[1], cell)
-    image = _drawn.pop(key, None)
+    image = _ground_cache.pop(key, None)
     if image is None:
         image = _draw(walls != 0, cell)
-        room = MAX_KEPT - image.nbytes
-        while _drawn and sum(kept.nbytes for kept in _drawn.values()) > room:
-            _drawn.popitem(last=False)
-    _drawn[key] = image
+        room = MAX_CACHE_BYTES - image.nbytes
+        while _ground_cache and sum(kept.nbytes for kept in _ground_cache.values()) > room:
+            _ground_cache.popitem(last=False)
+    _ground_cache[key] = image
     return image
 
 
@@ -92,15 +92,15 @@ def _draw(is_wall: Plane, cell: int) -> Image:
 
 @lru_cache(maxsize=2)
 def _floor(height: int, width: int, cell: int) -> Plane:
-    """Sand: a faint chequer that helps to count cells, and pebbles where there is room for them."""
-    rng = np.random.default_rng(7)  # the same pebbles everywhere, so that a film does not flicker
+    """Sand with a faint chequerboard, and pebbles in large cells."""
+    rng = np.random.default_rng(7)  # fixed seed: the ground must not change between frames
     chequer = (np.add.outer(np.arange(height), np.arange(width)) % 2).astype(bool)
     colors = np.where(chequer[..., None], palette.SAND_SHADE, palette.SAND) + rng.normal(0, 1.6, (height, width, 1))
     pixels = _enlarge(colors.astype(np.float32), cell)
     if cell < FINE_CELL:
         return pixels
     side = max(1, cell // 14)
-    for color in (palette.PEBBLE, palette.SAND_LIGHT):  # few and flat: grain in every pixel would bloat every video
+    for color in (palette.PEBBLE, palette.SAND_LIGHT):  # few and flat: noise in every pixel would enlarge videos
         count = height * width // 2
         y, x = rng.integers(0, height * cell - side, count), rng.integers(0, width * cell - side, count)
         for down in range(side):
@@ -110,7 +110,7 @@ def _floor(height: int, width: int, cell: int) -> Plane:
 
 
 def _cast_shadows(pixels: Plane, solid: Plane, cell: int) -> None:
-    """Light comes from the north-west; what a wall keeps it from is darker, most of all near the wall."""
+    """Shadows of walls for light from the north-west, darker near the wall."""
     darkness = np.zeros((*solid.shape, 1), np.float32)
     for part, strength in ((0.34, 0.16), (0.2, 0.12)):
         reach = max(1, round(cell * part))
@@ -143,7 +143,7 @@ def _draw_walls(pixels: Plane, is_wall: Plane, solid: Plane, cell: int) -> None:
 
 
 def _neighbour(is_wall: Plane, down: int, right: int) -> Plane:
-    """[height, width]: is the cell so far away a wall? Beyond the map everything is."""
+    """[height, width]: whether the cell at this offset is a wall; outside of the map there are walls."""
     height, width = is_wall.shape
     padded = np.pad(is_wall, 1, constant_values=True)
     return padded[1 + down : 1 + down + height, 1 + right : 1 + right + width]

@@ -1,4 +1,4 @@
-"""Arena by hand: one agent is a person's, the others a policy's or chance's."""
+"""Arena for a person: one agent is played with the keyboard, the others by a policy or at random."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from palaestra.apps.arena.ansi import world_text
 from palaestra.apps.arena.batch import make_batch
+from palaestra.apps.arena.observe import empty_rows, interface_of_agent
 from palaestra.apps.arena.settings import read_settings
-from palaestra.apps.arena.spaces import empty_rows, interface_of_agent
 from palaestra.apps.arena.tables import ACTIONS, ATTACK, EAST, ITEMS, NORTH, REST, SOUTH, WEST
 from palaestra.core.errors import UsageError
 
@@ -30,8 +30,8 @@ def open_game(kwargs: dict[str, Any], agent: int, seed: int, make_others: Player
     settings = read_settings(kwargs)
     if agent >= settings.agents:
         raise UsageError(
-            f"There is no agent {agent}: this arena has {settings.agents}, counted from 0.",
-            "Take another with --agent, or more of them with env.kwargs.agents=N.",
+            f"No agent {agent}: the arena has agents 0 to {settings.agents - 1}.",
+            "Choose another with --agent, or set env.kwargs.agents=N.",
         )
     if make_others is None:
         others = random_players(settings.agents, seed)
@@ -68,7 +68,7 @@ class ArenaGame:
         return KEYS
 
     def play(self, action: int) -> None:
-        """Whoever is frozen goes on being frozen: the keys are read and do nothing."""
+        """Steps the world with the person's action; a frozen agent ignores it."""
         actions = self._others(self._observations)
         actions[self._agent] = action
         self.is_over = bool(self._worlds.step(actions, self._observations, self._rewards))

@@ -1,4 +1,4 @@
-"""Drawing a map: walls, rooms and stations, step by step as in docs/arena.md, "A new episode"."""
+"""Generates a random map: walls, rooms and stations, as docs/arena.md describes under "A new episode"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from palaestra.apps.arena.state import Bytes
 
 Cell = tuple[int, int]  # y, x
-# Clockwise from the north; the direct neighbours are at even places.
+# Clockwise from the north; the direct neighbours have even indices.
 AROUND = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
 
 
@@ -27,25 +27,25 @@ class Map:
     floor: tuple[Cell, ...]  # every free cell, row by row
 
 
-def draw_map(settings: ArenaSettings, rng: WorldRng) -> Map:
-    """The first attempt that has room for everybody; later ones have fewer walls, and then other luck."""
+def generate_map(settings: ArenaSettings, rng: WorldRng) -> Map:
+    """Tries until all agents and stations have room; later attempts have fewer walls."""
     for attempt in count():
-        walls = _outer_ring(settings)
+        walls = _border(settings)
         if settings.room > 0 and attempt == 0:
             _build_rooms(walls, settings.room, rng)
         for _ in range(settings.walls >> attempt):
-            _build_piece(walls, rng)
+            _build_wall(walls, rng)
         floor = _largest_area(walls)
         if len(floor) < settings.agents + 4 * settings.station_count:
             continue
-        _fill_all_but(walls, floor)
-        stations = _place_stations(settings, floor, rng)
+        _keep_only(walls, floor)
+        stations = _spawn_stations(settings, floor, rng)
         if stations is not None:
             return Map(walls, tuple(stations), tuple(floor))
     raise AssertionError("unreachable: attempts do not end")
 
 
-def _outer_ring(settings: ArenaSettings) -> Bytes:
+def _border(settings: ArenaSettings) -> Bytes:
     walls = np.zeros((settings.height, settings.width), np.uint8)
     walls[[0, -1], :] = 1
     walls[:, [0, -1]] = 1
@@ -67,7 +67,7 @@ def _build_rooms(walls: Bytes, room: int, rng: WorldRng) -> None:
                 walls[top + room, left + rng.below(columns)] = 0
 
 
-def _build_piece(walls: Bytes, rng: WorldRng) -> None:
+def _build_wall(walls: Bytes, rng: WorldRng) -> None:
     height, width = walls.shape
     y = 1 + rng.below(height - 2)
     x = 1 + rng.below(width - 2)
@@ -81,7 +81,7 @@ def _build_piece(walls: Bytes, rng: WorldRng) -> None:
 
 
 def _largest_area(walls: Bytes) -> list[Cell]:
-    """Its cells row by row; of equal areas the one whose first cell comes first."""
+    """Cells of the largest connected area, row by row; among equal ones the area whose first cell comes first."""
     largest: set[Cell] = set()
     visited: set[Cell] = set()
     for cell in _free_cells(walls):
@@ -98,7 +98,7 @@ def _free_cells(walls: Bytes) -> list[Cell]:
 
 
 def _area_around(start: Cell, walls: Bytes) -> set[Cell]:
-    """Every cell that can be walked to from `start`."""
+    """All cells reachable from `start`."""
     area, waiting = {start}, [start]
     while waiting:
         y, x = waiting.pop()
@@ -110,21 +110,21 @@ def _area_around(start: Cell, walls: Bytes) -> set[Cell]:
     return area
 
 
-def _fill_all_but(walls: Bytes, floor: list[Cell]) -> None:
+def _keep_only(walls: Bytes, floor: list[Cell]) -> None:
     walls[:] = 1
     for cell in floor:
         walls[cell] = 0
 
 
-def _place_stations(settings: ArenaSettings, floor: list[Cell], rng: WorldRng) -> list[tuple[int, int, int]] | None:
-    """Takes each station's cell out of `floor`; None when a station found no place."""
+def _spawn_stations(settings: ArenaSettings, floor: list[Cell], rng: WorldRng) -> list[tuple[int, int, int]] | None:
+    """Places stations and removes their cells from `floor`; None if a station has no possible cell."""
     free = set(floor)
     stations: dict[Cell, int] = {}
     for kind, station in enumerate(settings.stations):
         for _ in range(station.count):
             entry = rng.below(len(floor))
             candidates = floor[entry:] + floor[:entry]
-            cell = next((cell for cell in candidates if _can_be_built_on(cell, free, stations)), None)
+            cell = next((cell for cell in candidates if _can_hold_station(cell, free, stations)), None)
             if cell is None:
                 return None
             floor.remove(cell)
@@ -133,25 +133,25 @@ def _place_stations(settings: ArenaSettings, floor: list[Cell], rng: WorldRng) -
     return [(y, x, kind) for (y, x), kind in stations.items()]
 
 
-def _can_be_built_on(cell: Cell, free: set[Cell], stations: dict[Cell, int]) -> bool:
+def _can_hold_station(cell: Cell, free: set[Cell], stations: dict[Cell, int]) -> bool:
     return _keeps_paths_open(cell, free) and _keeps_stations_reachable(cell, free, stations)
 
 
 def _keeps_paths_open(cell: Cell, free: set[Cell]) -> bool:
-    """Whether the free ones of its direct neighbours stay connected around it. There must be one at least."""
+    """Whether the free direct neighbours stay connected around the cell, and there is at least one."""
     y, x = cell
     ring = [(y + dy, x + dx) in free for dy, dx in AROUND]
     if all(ring):
         return True
     closed = ring.index(False)
-    in_order = [(place % 8, ring[place % 8]) for place in range(closed, closed + 8)]  # begins with a closed cell
+    in_order = [(index % 8, ring[index % 8]) for index in range(closed, closed + 8)]  # begins with a closed cell
     runs: list[list[int]] = []
-    for position, (place, is_free) in enumerate(in_order):
+    for position, (index, is_free) in enumerate(in_order):
         if is_free:
             if not in_order[position - 1][1]:
                 runs.append([])
-            runs[-1].append(place)
-    return sum(any(place % 2 == 0 for place in run) for run in runs) == 1
+            runs[-1].append(index)
+    return sum(any(index % 2 == 0 for index in run) for run in runs) == 1
 
 
 def _keeps_stations_reachable(cell: Cell, free: set[Cell], stations: dict[Cell, int]) -> bool:
@@ -165,5 +165,5 @@ def _direct_neighbours(cell: Cell) -> set[Cell]:
 
 class WorldRng(SeedStream):
     def below(self, count: int) -> int:
-        """0 to count - 1; count up to 2^31, where the unevenness is below one in two thousand million"""
+        """A random number from 0 to count - 1. For count up to 2^31, its bias is below 5e-10."""
         return ((self.next() >> 32) * count) >> 32

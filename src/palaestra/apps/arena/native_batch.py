@@ -1,4 +1,4 @@
-"""The compiled worlds behind the interface of all worlds. Importing this fails where they were not built."""
+"""The compiled core as a WorldBatch. Importing this module fails if the core was not built."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from palaestra.apps.arena.batch import Arrays
     from palaestra.apps.arena.settings import ArenaSettings
 
-FORMS = get_args(ObservationForm)  # their places are the core's numbers
-NANOSECONDS = {"bytes": 30, "tokens": 150, "box": 500}  # about what a row costs
-MIN_THREAD_WORK = 100_000  # nanoseconds of work; to wake a thread and wait for it was seen to cost about as much
+FORMS = get_args(ObservationForm)  # in the order of the core's numbers
+NANOSECONDS = {"bytes": 30, "tokens": 150, "box": 500}  # approximate cost of a row
+MIN_THREAD_WORK = 100_000  # nanoseconds of work per thread; waking a thread and waiting for it costs about as much
 UNCAPPED = -1
-SAME_NAME = (
+SHARED_FIELDS = (
     *("agents", "teams", "team_share", "width", "height", "room", "walls", "limit", "combat", "reach", "freeze"),
     *("steal", "view", "show_state", "tokens", "max_steps"),
-)  # fields of the settings that the core takes as they are
+)  # fields of the settings that the core takes unchanged
 
 Tables = dict[str, np.ndarray]
 
@@ -33,9 +33,9 @@ RNG_KEYS = ("rng", "dice")  # of a captured world; the latter up to version 0.1
 
 
 class NativeBatch:
-    """See WorldBatch. Also refuses arrays of another dtype, shape or order than told there, with what is wrong.
+    """See WorldBatch. ValueError for arrays whose dtype, shape or memory order differs from it.
 
-    `threads` is the most that are used: small batches are done sooner by one.
+    `threads` is the maximum: small batches use fewer, because they are faster with one.
     """
 
     def __init__(self, tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> None:
@@ -73,7 +73,7 @@ class NativeBatch:
         return WorldState(step=step, max_steps=self._max_steps[task], **tables)
 
     def capture(self) -> dict[str, Any]:
-        """As ReferenceBatch gives it, so that either goes on where the other stopped."""
+        """The same format as ReferenceBatch.capture, so that either can restore it."""
         tasks: list[int] = []
         worlds: list[dict[str, Any]] = []
         returns = np.zeros((self.world_count, self.agents), np.float64)
@@ -92,17 +92,17 @@ class NativeBatch:
         return {"tasks": tasks, "returns": returns, "worlds": worlds}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """ValueError when something is missing or cannot be, and then nothing has changed."""
+        """Restores all worlds; ValueError for a missing or invalid entry, and then nothing has changed."""
         try:
             tasks, returns, worlds = state["tasks"], state["returns"], state["worlds"]
             if not len(tasks) == len(returns) == len(worlds) == self.world_count:
                 raise ValueError(f"the state holds {len(worlds)} worlds, and there are {self.world_count} here")
-            self._core.restore([_saved(*parts) for parts in zip(tasks, returns, worlds, strict=True)])
+            self._core.restore([_world_tables(*parts) for parts in zip(tasks, returns, worlds, strict=True)])
         except (KeyError, TypeError, IndexError, OverflowError, AttributeError) as error:
             raise ValueError(f"the state of these worlds is damaged: {type(error).__name__} {error}") from error
 
     def check(self) -> None:
-        """RuntimeError at the first thing that must never be: a shared cell, an item from nowhere."""
+        """RuntimeError if an invariant is violated, such as two agents in one cell. For tests."""
         self._core.check()
 
     def _state_tables(self, world: int) -> Tables:
@@ -116,17 +116,17 @@ class NativeBatch:
 
 
 def _useful_threads(tasks: Sequence[ArenaSettings], world_count: int) -> int:
-    """Results do not depend on threads, so no more are taken than bring time."""
+    """Number of threads that save time; results do not depend on it."""
     work = sum(world_count * task.agents * NANOSECONDS[task.observation] for task in tasks[:1])
     return max(1, work // MIN_THREAD_WORK)
 
 
 def _parts(out: Arrays) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """What is missing is refused by the core, with the name and shape of what should be there."""
+    """Cells and self vectors, or the array and None. The core reports what is missing."""
     return (out.get("cells"), out.get("self")) if isinstance(out, dict) else (out, None)
 
 
-def _saved(task: int, returns: np.ndarray, world: dict[str, Any]) -> tuple[int, int, int, Tables] | None:
+def _world_tables(task: int, returns: np.ndarray, world: dict[str, Any]) -> tuple[int, int, int, Tables] | None:
     if not world:
         return None
     tables = {name: np.ascontiguousarray(part) for name, part in world.items() if name not in {*RNG_KEYS, "step"}}
@@ -140,7 +140,7 @@ def _saved(task: int, returns: np.ndarray, world: dict[str, Any]) -> tuple[int, 
 
 def _core_task(settings: ArenaSettings) -> native_core.Task:
     task = native_core.Task()
-    for name in SAME_NAME:
+    for name in SHARED_FIELDS:
         setattr(task, name, getattr(settings, name))
     task.inventory = [settings.inventory.get(item, 0) for item in ITEMS]
     task.rewards = [settings.rewards.get(item, 0.0) for item in ITEMS]

@@ -1,13 +1,16 @@
-"""What one agent sees of a world, in three forms: docs/arena.md, "What is seen"."""
+"""Observations of an agent in three forms: docs/arena.md, "Observations"."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium import spaces
 
 from palaestra.apps.arena.tables import (
+    ACTIONS,
+    CODE_COUNT,
     COOLING,
     EXHAUSTED,
     FEATURE_ID,
@@ -25,10 +28,60 @@ from palaestra.apps.arena.tables import (
     UNSEEN,
     WALL,
 )
+from palaestra.core.spaces import EnvInterface, FeatureSpec
+from palaestra.envs.spaces import space_spec
 
 if TYPE_CHECKING:
+    from palaestra.apps.arena.batch import Arrays
     from palaestra.apps.arena.settings import ArenaSettings
     from palaestra.apps.arena.state import Bytes, WorldState
+
+
+TOKEN_PARTS = 3  # coordinate, feature id, value
+
+
+def action_space() -> spaces.Discrete:
+    """A new space for each caller: a space has its own random generator."""
+    return spaces.Discrete(len(ACTIONS))
+
+
+def observation_space(settings: ArenaSettings) -> spaces.Space[Any]:
+    """The space of one agent. It depends on observation, view and tokens only, not on the difficulty."""
+    side = settings.view
+    match settings.observation:
+        case "bytes":
+            cells = spaces.Box(0, CODE_COUNT - 1, (side, side), np.uint8)
+            return spaces.Dict({"cells": cells, "self": spaces.Box(0, 255, (len(SELF),), np.uint8)})
+        case "tokens":
+            return spaces.Box(0, 255, (settings.tokens, TOKEN_PARTS), np.uint8)
+        case "box":
+            return spaces.Box(0, 255, (len(FEATURES), side, side), np.uint8)
+
+
+def feature_specs(settings: ArenaSettings) -> tuple[FeatureSpec, ...]:
+    """Names of tokens and channels; none for `bytes`, whose codes are not features."""
+    return () if settings.observation == "bytes" else FEATURES
+
+
+def interface_of_agent(settings: ArenaSettings) -> EnvInterface:
+    return EnvInterface(space_spec(observation_space(settings)), space_spec(action_space()), feature_specs(settings))
+
+
+def empty_rows(settings: ArenaSettings, count: int) -> Arrays:
+    """Zero arrays for the observations of `count` agents: [count, …]."""
+    space = observation_space(settings)
+    if isinstance(space, spaces.Dict):
+        return {name: np.zeros((count, *(part.shape or ())), np.uint8) for name, part in space.spaces.items()}
+    rows: np.ndarray = np.zeros((count, *(space.shape or ())), np.uint8)
+    return rows
+
+
+def row_of(arrays: Arrays, row: int) -> Any:
+    """One agent's observation, copied."""
+    if isinstance(arrays, dict):
+        return {name: part[row].copy() for name, part in arrays.items()}
+    return arrays[row].copy()
+
 
 LARGEST = 255
 NO_TOKEN = (255, 255, 255)
@@ -45,7 +98,7 @@ class ArraySpec:
 
 
 def observation_specs(settings: ArenaSettings) -> ArraySpec | dict[str, ArraySpec]:
-    """Of one agent; a batch has one more axis in front."""
+    """Shapes and dtypes of one agent's observation; a batch has one more axis in front."""
     side = settings.view
     if settings.observation == "bytes":
         return {"cells": ArraySpec((side, side)), "self": ArraySpec((len(SELF),))}
@@ -55,31 +108,31 @@ def observation_specs(settings: ArenaSettings) -> ArraySpec | dict[str, ArraySpe
 
 
 def scene_of(state: WorldState, settings: ArenaSettings, team: int) -> Scene:
-    """The map as that team sees it, with walls around it as far as anybody can look. Serves all agents of the team."""
+    """The map as that team sees it, surrounded by walls as wide as the view. Shared by all agents of the team."""
     return _walls(state, settings.radius) | _stations(state, settings) | _agents(state, team)
 
 
 def bytes_view(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None = None) -> dict[str, Bytes]:
     """`cells` [view, view] and `self` [9]"""
     cells = np.full((settings.view, settings.view), UNSEEN, np.uint8)
-    for place, features in _visible_cells(state, settings, agent, scene).items():
-        cells[place] = _code(features)
-    knowledge = _self_features(state, agent)
-    return {"cells": cells, "self": np.array([knowledge.get(name, 0) for name in SELF], np.uint8)}
+    for cell, features in _visible_cells(state, settings, agent, scene).items():
+        cells[cell] = _code(features)
+    own = _self_features(state, agent)
+    return {"cells": cells, "self": np.array([own.get(name, 0) for name in SELF], np.uint8)}
 
 
 def tokens_view(
     state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None = None
 ) -> tuple[Bytes, int]:
-    """[tokens, 3], and how many found no room"""
+    """Tokens [tokens, 3], and the number of tokens that were dropped."""
     middle = settings.radius
 
-    def distance(place: Cell) -> int:
-        return (place[0] - middle) ** 2 + (place[1] - middle) ** 2
+    def distance(cell: Cell) -> int:
+        return (cell[0] - middle) ** 2 + (cell[1] - middle) ** 2
 
-    cells = {place: features for place, features in _visible_cells(state, settings, agent, scene).items() if features}
-    nearest_first = sorted(cells, key=lambda place: (distance(place), place))
-    groups = [((middle, middle), _self_features(state, agent)), *((place, cells[place]) for place in nearest_first)]
+    cells = {cell: features for cell, features in _visible_cells(state, settings, agent, scene).items() if features}
+    nearest_first = sorted(cells, key=lambda cell: (distance(cell), cell))
+    groups = [((middle, middle), _self_features(state, agent)), *((cell, cells[cell]) for cell in nearest_first)]
     tokens = [
         (row << 4 | column, FEATURE_ID[name], value)
         for (row, column), features in groups
@@ -102,7 +155,7 @@ def box_view(state: WorldState, settings: ArenaSettings, agent: int, scene: Scen
 
 
 def _visible_cells(state: WorldState, settings: ArenaSettings, agent: int, scene: Scene | None) -> Scene:
-    """By row and column of the view; cells not seen are missing, floor has no features."""
+    """Features by row and column of the view; unseen cells are missing, floor has no features."""
     y, x, _, _, team, _ = state.agents[agent].tolist()
     scene = scene_of(state, settings, team) if scene is None else scene
     radius = settings.radius
@@ -112,7 +165,7 @@ def _visible_cells(state: WorldState, settings: ArenaSettings, agent: int, scene
 
 
 def _walls(state: WorldState, margin: int) -> Scene:
-    """Beyond the map everything is wall."""
+    """Walls of the map, and a margin of walls around it."""
     with_margin = np.pad(state.walls, margin, constant_values=1)
     return {(y - margin, x - margin): {"wall": 1} for y, x in np.argwhere(with_margin).tolist()}
 

@@ -1,4 +1,4 @@
-"""The colours of the world: sand, stone and a few calm accents. Red, green, blue from 0 to 255."""
+"""Colours of rendered worlds: red, green, blue from 0 to 255."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ITEM_COLORS: dict[str, Color] = {
     "charge": CHARGE,
 }
 
-# The plinth that each kind of station stands on; its colour alone tells the kind where a cell has eight pixels.
+# Base colour of each kind of station; in cells of eight pixels it alone shows the kind.
 STATION_COLORS: dict[str, Color] = {
     "mine": (110, 84, 66),
     "generator": (43, 98, 122),
@@ -44,11 +44,11 @@ STATION_COLORS: dict[str, Color] = {
     "charger": (92, 62, 138),
 }
 
-# Apart from each other in lightness too, for eyes that do not tell red from green.
+# They differ in lightness too, for readers who cannot distinguish red and green.
 TEAM_COLORS: tuple[Color, ...] = ((47, 116, 208), (236, 126, 54), (58, 158, 98), (186, 84, 160))
 
 
 def mix(first: Color, second: Color, share: float) -> Color:
-    """`share` of the second colour, the rest of the first"""
+    """A mixture with `share` of the second colour."""
     red, green, blue = (round(one + (other - one) * share) for one, other in zip(first, second, strict=True))
     return red, green, blue

@@ -1,4 +1,4 @@
-"""Arena as a parallel environment of PettingZoo: everybody acts at once, each under its name."""
+"""Arena as a parallel environment of PettingZoo."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from palaestra.apps.arena.batch import METADATA, ArenaBatch
 from palaestra.apps.arena.env import SEEDS, render_state
+from palaestra.apps.arena.observe import action_space, empty_rows, observation_space, row_of
 from palaestra.apps.arena.settings import read_settings
-from palaestra.apps.arena.spaces import action_space, empty_rows, observation_space, row_of
 from palaestra.core.errors import MissingExtra
 
 try:
@@ -26,7 +26,7 @@ Named = dict[str, Any]
 
 
 class ArenaParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # PettingZoo is not typed
-    """`agent_0` to `agent_N`; they all leave when time is up."""
+    """Agents `agent_0` to `agent_N`, which are all truncated at the end of the episode."""
 
     metadata: ClassVar[dict[str, Any]] = {**METADATA, "name": "palaestra_arena_v0", "is_parallelizable": True}
 
@@ -58,7 +58,7 @@ class ArenaParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]  # Pet
         return self._observations(), {name: {} for name in self.agents}
 
     def step(self, actions: Mapping[str, Any]) -> tuple[Named, Named, Named, Named, Named]:
-        if not self.agents:  # time was up before
+        if not self.agents:  # the episode has ended
             return {}, {}, {}, {}, {}
         taken = np.array([actions[name] for name in self.possible_agents], np.int64)
         endings = self._worlds.step(taken, self._rows, self._rewards)

@@ -1,4 +1,4 @@
-"""Arena, ready to train. All see the same bytes through the same window, so a policy of one can play every other."""
+"""Recipes for Arena. All have the same observation, so that a policy of one can play every other."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ ROOMS: dict[str, Any] = {"width": 33, "height": 33, "room": 7, "walls": 0}
 
 
 def _suite(episodes: int, **elsewhere: dict[str, Any]) -> EvaluationConfig:
-    """The world that is trained in, and worlds that it was not: by name, what is different there.
+    """Evaluates the training world and, for generalisation, worlds with other settings, by name.
 
-    Actions are drawn: of two agents in a narrow place that are sure of themselves, none gives way.
+    Actions are sampled: two agents with deterministic policies can block each other in a corridor for ever.
     """
     unseen = {
         name: SimulationConfig(category="generalisation", env={"kwargs": kwargs}) for name, kwargs in elsewhere.items()
@@ -56,7 +56,7 @@ BASE_SUITE = _suite(5, crowded=SMALL_WALLED, rooms=ROOMS)  # an episode is one o
 
 
 def _learning(env_count: int, horizon: int = 32) -> PpoConfig:
-    """Rows are agents. Small minibatches: this much data is worth many steps of the optimiser."""
+    """PPO settings; rows are agents. Small minibatches, since a rollout has enough data for many updates."""
     return PpoConfig(
         env_count=env_count,
         horizon=horizon,

@@ -1,4 +1,4 @@
-"""One world of Arena, written to be read: the rules of docs/arena.md, and what the fast one is compared with."""
+"""The reference implementation of one world: the rules of docs/arena.md, which the compiled core is tested against."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palaestra.apps.arena.maps import WorldRng, draw_map
+from palaestra.apps.arena.maps import WorldRng, generate_map
 from palaestra.apps.arena.state import ENDLESS, WorldState
 from palaestra.apps.arena.tables import ATTACK, COUNTERS, INGREDIENT, ITEMS, PRODUCT, REST, STATIONS, STEPS
 
@@ -47,21 +47,21 @@ class Agent:
 
 
 class World:
-    """`World(settings, seed)` begins an episode; `step` until `is_over`."""
+    """`World(settings, seed)` starts an episode; `step` until `is_over`."""
 
     def __init__(self, settings: ArenaSettings, seed: int) -> None:
         self.settings = settings
         self.rng = WorldRng(seed)
         self.clock = 0
-        drawn = draw_map(settings, self.rng)
+        drawn = generate_map(settings, self.rng)
         self.walls = drawn.walls
         self.stations = [self._new_station(y, x, STATIONS[kind]) for y, x, kind in drawn.stations]
-        self.agents = self._place_agents(list(drawn.floor))
+        self.agents = self._spawn_agents(list(drawn.floor))
         self._index_positions()
 
     @classmethod
     def from_state(cls, settings: ArenaSettings, state: WorldState, rng_state: int) -> World:
-        """From a given instant; accounts and counters begin at 0."""
+        """A world in the given state; rewarded items and counters start at 0."""
         world = cls.__new__(cls)
         world.settings = settings
         world.rng = WorldRng(rng_state)
@@ -82,12 +82,12 @@ class World:
         return self.clock >= self.settings.max_steps
 
     def step(self, actions: Sequence[int]) -> np.ndarray:
-        """One action per agent; gives their rewards, float32 [agents]."""
+        """Takes one action per agent; returns their rewards, float32 [agents]."""
         for agent in self.agents:
             agent.reward = 0.0
         for number in self._draw_order():
             self._act(self.agents[number], int(actions[number]))
-        self._pass_time()
+        self._advance_clock()
         return self._share()
 
     def state(self) -> WorldState:
@@ -122,7 +122,7 @@ class World:
         }
 
     @classmethod
-    def restored(cls, settings: ArenaSettings, captured: dict[str, Any]) -> World:
+    def from_capture(cls, settings: ArenaSettings, captured: dict[str, Any]) -> World:
         parts = {name: captured[name] for name in ("step", "walls", "stations", "agents", "inventories")}
         rng_state = captured["rng"] if "rng" in captured else captured["dice"]  # the latter up to version 0.1
         world = cls.from_state(settings, WorldState(max_steps=settings.max_steps, **parts), rng_state)
@@ -139,7 +139,7 @@ class World:
         stock = getattr(self.settings, kind).stock
         return Station(y, x, kind, cooldown=0, stock=ENDLESS if stock is None else stock)
 
-    def _place_agents(self, floor: list[Cell]) -> list[Agent]:
+    def _spawn_agents(self, floor: list[Cell]) -> list[Agent]:
         agents = []
         for number in range(self.settings.agents):
             other = number + self.rng.below(len(floor) - number)
@@ -173,9 +173,9 @@ class World:
 
     def _draw_order(self) -> list[int]:
         order = list(range(len(self.agents)))
-        for place in range(len(order) - 1, 0, -1):
-            other = self.rng.below(place + 1)
-            order[place], order[other] = order[other], order[place]
+        for index in range(len(order) - 1, 0, -1):
+            other = self.rng.below(index + 1)
+            order[index], order[other] = order[other], order[index]
         return order
 
     def _act(self, agent: Agent, action: int) -> None:
@@ -257,11 +257,11 @@ class World:
                 thief.items[item] += 1
                 other.items[item] -= 1
                 self._reward_gain(thief, item)
-                self._charge_loss(other, item)
+                self._penalize_loss(other, item)
             thief.counters["stolen"] += amount
             other.counters["lost"] += amount
 
-    def _pass_time(self) -> None:
+    def _advance_clock(self) -> None:
         for station in self.stations:
             if station.cooldown > 0 and not station.was_used:
                 station.cooldown -= 1
@@ -280,7 +280,7 @@ class World:
             agent.rewarded_items[item] += 1
             agent.reward += self.settings.rewards.get(item, 0.0)
 
-    def _charge_loss(self, agent: Agent, item: str) -> None:
+    def _penalize_loss(self, agent: Agent, item: str) -> None:
         if agent.rewarded_items[item] > 0:
             agent.rewarded_items[item] -= 1
             agent.reward -= self.settings.rewards.get(item, 0.0)
@@ -295,7 +295,7 @@ class World:
 
 
 def _mean(rewards: list[float]) -> float:
-    """0 for a team without agents. Added one by one: Python's own sum is more exact from 3.12 on, and then differs."""
+    """0 for a team without agents. Without `sum`, which rounds differently from Python 3.12 on."""
     total = 0.0
     for reward in rewards:
         total += reward

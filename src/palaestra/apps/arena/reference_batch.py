@@ -1,4 +1,4 @@
-"""Many slow worlds behind the interface of the fast ones: what serves where no compiler has been."""
+"""Worlds of the reference implementation as a WorldBatch, for installations without the compiled core."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MUST_AGREE = ("agents", "view", "observation", "tokens")
 
 
 class ReferenceBatch:
-    """See WorldBatch. There is one thread, whatever `threads` says."""
+    """See WorldBatch. Uses one thread, whatever `threads` is."""
 
     def __init__(self, tasks: Sequence[ArenaSettings], world_count: int, threads: int = 1) -> None:
         del threads
         self._tasks = tuple(tasks)
-        _refuse_disagreement(self._tasks)
+        _check_tasks_agree(self._tasks)
         self.world_count = world_count
         self.agents = self._tasks[0].agents
         self._worlds: dict[int, World] = {}  # those that have been reset
@@ -54,7 +54,7 @@ class ReferenceBatch:
         return over
 
     def step_api(self) -> None:
-        """None: this batch is not compiled."""
+        """None: the reference has no compiled step API."""
 
     def counters(self, world: int) -> np.ndarray:
         return self._worlds[world].counters()
@@ -82,7 +82,7 @@ class ReferenceBatch:
         self._task_of = [int(task) for task in state["tasks"]]
         self._returns = np.array(state["returns"], np.float64)
         self._worlds = {
-            number: World.restored(self._tasks[self._task_of[number]], world)
+            number: World.from_capture(self._tasks[self._task_of[number]], world)
             for number, world in enumerate(captured)
             if world
         }
@@ -115,9 +115,9 @@ class ReferenceBatch:
                 raise ValueError(f"world {number} is not in an episode: reset it before the next step")
 
 
-def _refuse_disagreement(tasks: tuple[ArenaSettings, ...]) -> None:
+def _check_tasks_agree(tasks: tuple[ArenaSettings, ...]) -> None:
     if not tasks:
-        raise ValueError("a batch of worlds wants at least one task")
+        raise ValueError("a batch of worlds needs at least one task")
     for name in MUST_AGREE:
         values = sorted({str(getattr(task, name)) for task in tasks})
         if len(values) > 1:

@@ -1,4 +1,4 @@
-"""Makes Arena known to Gymnasium when imported, as the entry point `palaestra.envs` does; the rest waits until used."""
+"""Registers Arena with Gymnasium when imported (entry point group `palaestra.envs`); imports nothing else of Arena."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ ID = "palaestra/Arena-v0"
 
 
 def register() -> None:
-    """Once; importing this module twice under two names must not warn."""
+    """Registers the environment unless it is registered already."""
     if ID not in gymnasium.registry:
         gymnasium.register(
             ID,
             entry_point="palaestra.apps.arena.env:ArenaEnv",
-            vector_entry_point="palaestra.apps.arena.vector:ArenaVectorEnv",
+            vector_entry_point="palaestra.apps.arena.env:ArenaVectorEnv",
         )
 
 

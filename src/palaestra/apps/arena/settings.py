@@ -1,4 +1,4 @@
-"""The settings of a world, validated. These are the env.kwargs of `palaestra/Arena-v0`."""
+"""The validated settings of a world: the env.kwargs of `palaestra/Arena-v0`."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class StationSettings(Frozen):
 
 
 class ArenaSettings(Frozen):
-    # the people
+    # agents
     agents: int = Field(1, ge=1, le=1024, description="agents in one world")
     teams: int = Field(1, ge=1, le=MAX_TEAMS, description="agent k is of team k modulo teams")
     team_share: float = Field(0.0, ge=0, le=1, description="part of each reward that is the mean of one's team")
-    # the map
+    # map
     width: int = Field(25, ge=5, le=LARGEST_SIDE, description="cells, the outer wall included")
     height: int = Field(25, ge=5, le=LARGEST_SIDE, description="cells, the outer wall included")
     room: int = Field(0, ge=0, le=LARGEST_SIDE, description="cells along the side of a room; 0: no rooms")
     walls: int = Field(0, ge=0, le=1024, description="short pieces of wall strewn about")
-    # the stations
+    # stations
     mine: StationSettings = Field(StationSettings(count=4, cost=0), description="gives ore")
     generator: StationSettings = Field(StationSettings(count=3), description="ore to battery")
     altar: StationSettings = Field(StationSettings(count=2, cost=3, cooldown=8), description="batteries to heart")
     armoury: StationSettings = Field(StationSettings(cost=3), description="ore to armour")
     charger: StationSettings = Field(StationSettings(), description="battery to charge, which an attack spends")
-    # what agents carry
+    # items
     inventory: dict[str, int] = Field(default_factory=dict, description="items at the start, by name")
     limit: int = Field(50, ge=1, le=255, description="most of each item that an agent can carry")
-    # what counts
+    # rewards
     rewards: dict[str, float] = Field({"heart": 1.0}, description="for each item gained, by name")
     reward_caps: dict[str, int] = Field(
         default_factory=dict, description="most of each item that is rewarded in an episode"
@@ -56,7 +56,7 @@ class ArenaSettings(Frozen):
     reach: int = Field(3, ge=1, le=15, description="cells that an attack goes straight ahead")
     freeze: int = Field(8, ge=1, le=255, description="steps that whoever is hit cannot act")
     steal: int = Field(2, ge=0, le=255, description="most of ore, battery and heart each that a hit takes")
-    # what is seen
+    # observation
     observation: ObservationForm = Field("bytes", description="form of what an agent sees")
     view: int = Field(11, ge=3, le=15, description="cells along the side of the square around an agent; odd")
     sight: int | None = Field(
@@ -82,7 +82,7 @@ class ArenaSettings(Frozen):
     @field_validator(*STATIONS, mode="before")
     @classmethod
     def _keep_what_is_not_given(cls, value: Any, info: ValidationInfo) -> Any:
-        """`altar: {count: 3}` changes the count and leaves an altar an altar."""
+        """`altar: {count: 3}` changes the count and keeps an altar's other defaults."""
         if not isinstance(value, dict):
             return value
         return cls.model_fields[str(info.field_name)].default.model_dump() | value
@@ -117,7 +117,7 @@ class ArenaSettings(Frozen):
             if count > self.limit:
                 yield f"inventory.{name}={count} is more than limit={self.limit}"
         inside = (self.width - 2) * (self.height - 2)
-        wanted = self.agents + 4 * self.station_count  # stations are spread so that none closes a way
+        wanted = self.agents + 4 * self.station_count  # so that stations never block a path
         if wanted > inside:
             yield (
                 f"a map of {self.width} x {self.height} has {inside} cells inside its walls; agents={self.agents} "
@@ -127,7 +127,7 @@ class ArenaSettings(Frozen):
 
 
 def read_settings(kwargs: dict[str, Any]) -> ArenaSettings:
-    """From env.kwargs; what is wrong with them is told all at once."""
+    """Settings from env.kwargs; all errors are reported at once."""
     try:
         return ArenaSettings(**kwargs)
     except ValidationError as error:
@@ -142,19 +142,19 @@ def _raise_all(errors: Iterable[str]) -> None:
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'heart'?)`, or all there are when none is near"""
+    """` (did you mean 'heart'?)`, or all names without a near one."""
     names = tuple(known)
     guess = did_you_mean(word, names)
     return f" ({guess[0].lower()}{guess[1:]})" if guess else f" (there are {', '.join(names)})"
 
 
 def _describe_error(problem: Any) -> str:
-    kind, place, value = problem["type"], problem["loc"], problem["input"]
-    name = ".".join(str(part) for part in place)
+    kind, location, value = problem["type"], problem["loc"], problem["input"]
+    name = ".".join(str(part) for part in location)
     if kind == "extra_forbidden":
-        known = StationSettings.model_fields if len(place) > 1 else ArenaSettings.model_fields
-        return f"there is no setting '{name}'{_near(str(place[-1]), known)}"
-    if kind == "value_error" and not (place and isinstance(value, SCALARS)):  # these name their values themselves
+        known = StationSettings.model_fields if len(location) > 1 else ArenaSettings.model_fields
+        return f"there is no setting '{name}'{_near(str(location[-1]), known)}"
+    if kind == "value_error" and not (location and isinstance(value, SCALARS)):  # such messages contain the value
         message = str(problem["ctx"]["error"])
         return f"{name}: {message}" if name else message
     shown = f"={value!r}" if isinstance(value, SCALARS) else ""

@@ -1,30 +1,109 @@
-"""Stations and agents as pictures, drawn once per size and look and then kept."""
+"""Sprites of stations and agents, cached by size and state, and the anti-aliased canvas that they are painted on."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from palaestra.apps.arena import palette
-from palaestra.apps.arena.canvas import Canvas
 from palaestra.apps.arena.tables import COOLING, EXHAUSTED, PRODUCT, STATIONS
 
 if TYPE_CHECKING:
-    from palaestra.apps.arena.canvas import Mask, Sprite
+    from collections.abc import Sequence
 
-CLOCK_MARKS = 8  # a gauge shows so many steps at most
-SMALL = 12  # pixels; below that eyes cannot be told apart, and a white tip shows where an agent looks
+    from palaestra.apps.arena.palette import Color
+
+    Mask = np.ndarray[Any, np.dtype[np.bool_]]  # [fine, fine]
+    Floats = np.ndarray[Any, np.dtype[np.float32]]
+
+
+FINENESS = 6  # grid points per pixel and axis
+
+
+class Sprite(NamedTuple):
+    """An image with transparency, drawn as `ground * keep + color`."""
+
+    keep: Floats  # [size, size, 1] from 0 to 1
+    color: Floats  # [size, size, 3] from 0 to 255, plus 0.5 for rounding
+
+
+class Canvas:
+    def __init__(self, size: int) -> None:
+        self.size = size
+        fine = size * FINENESS
+        middle = (np.arange(fine, dtype=np.float32) + 0.5) / fine
+        self.x, self.y = np.meshgrid(middle, middle)  # [fine, fine]
+        self._layers = np.zeros((fine, fine, 4), np.float32)
+
+    def paint(self, mask: Mask, color: Color, opacity: float = 1.0) -> None:
+        """Paints a colour over the existing ones."""
+        self._layers[mask] *= 1 - opacity
+        self._layers[mask] += np.array([*(channel * opacity for channel in color), opacity], np.float32)
+
+    def shade(self, mask: Mask, color: Color, share: float) -> None:
+        """Tints painted pixels only."""
+        self.paint(mask & (self._layers[..., 3] > 0), color, share)
+
+    def sprite(self) -> Sprite:
+        blocks = self._layers.reshape(self.size, FINENESS, self.size, FINENESS, 4)
+        averaged = blocks.mean((1, 3), dtype=np.float32)
+        return Sprite(keep=1 - averaged[..., 3:], color=averaged[..., :3] + np.float32(0.5))
+
+    def disc(self, x: float, y: float, radius: float) -> Mask:
+        inside: Mask = (self.x - x) ** 2 + (self.y - y) ** 2 <= radius**2
+        return inside
+
+    def ring(self, x: float, y: float, radius: float, thickness: float) -> Mask:
+        return self.disc(x, y, radius) & ~self.disc(x, y, radius - thickness)
+
+    def arc(self, x: float, y: float, radius: float, thickness: float, part: float) -> Mask:
+        """The fraction (0 to 1) of a ring, clockwise from the top."""
+        turn = np.arctan2(self.x - x, y - self.y) / (2 * np.pi) % 1.0
+        return self.ring(x, y, radius, thickness) & (turn <= part)
+
+    def box(self, left: float, top: float, right: float, bottom: float, corner: float = 0.0) -> Mask:
+        """A rectangle with round corners"""
+        across = np.maximum(np.maximum(left + corner - self.x, self.x - right + corner), 0)
+        down = np.maximum(np.maximum(top + corner - self.y, self.y - bottom + corner), 0)
+        edges = (self.x >= left) & (self.x <= right) & (self.y >= top) & (self.y <= bottom)
+        inside: Mask = edges & (across**2 + down**2 <= max(corner, 1e-6) ** 2)
+        return inside
+
+    def polygon(self, corners: Sequence[tuple[float, float]]) -> Mask:
+        """The inside of a polygon: points with an odd number of edges to their right."""
+        inside = np.zeros(self.x.shape, bool)
+        for (x1, y1), (x2, y2) in zip(corners, [*corners[1:], corners[0]], strict=True):
+            if y1 == y2:
+                continue
+            crosses = (self.y < y1) != (self.y < y2)
+            inside ^= crosses & (self.x < (x2 - x1) * (self.y - y1) / (y2 - y1) + x1)
+        return inside
+
+    def heart(self, x: float, y: float, width: float) -> Mask:
+        """Two discs and a tip"""
+        radius = width * 0.275
+        lobe = width * 0.225
+        top = y - width * 0.16
+        reach = width / 2 - width * 0.045
+        tip = [(x - reach, top + radius * 0.55), (x + reach, top + radius * 0.55), (x, y + width * 0.47)]
+        return self.disc(x - lobe, top, radius) | self.disc(x + lobe, top, radius) | self.polygon(tip)
+
+
+CLOCK_MARKS = 8  # largest number of steps on a gauge
+SMALL = 12  # pixels; smaller agents have a white tip instead of eyes
 FACINGS = ((0.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0))  # (dx, dy) by facing
 
 
 @lru_cache(maxsize=512)
 def station_sprite(size: int, kind: int, state: int, clock: int) -> Sprite:
-    """`clock`: steps until it is ready, at most CLOCK_MARKS; 0 when it is not cooling"""
+    """`clock`: steps until the station is ready, at most CLOCK_MARKS; 0 unless cooling."""
     canvas = Canvas(size)
     name = STATIONS[kind]
     plinth = canvas.box(0.03, 0.03, 0.97, 0.97, 0.16)
     body = palette.STATION_COLORS[name]
-    canvas.paint(plinth, palette.mix(body, palette.INK, 0.6))  # its front, seen below the top
+    canvas.paint(plinth, palette.mix(body, palette.INK, 0.6))  # the front, below the top
     canvas.paint(canvas.box(0.03, 0.03, 0.97, 0.85, 0.16), body)
     canvas.paint(canvas.box(0.08, 0.03, 0.92, 0.09, 0.03), palette.mix(body, palette.WHITE, 0.3))
     PAINTERS[name](canvas)
@@ -40,7 +119,7 @@ def station_sprite(size: int, kind: int, state: int, clock: int) -> Sprite:
 
 
 def _paint_gauge(canvas: Canvas, color: palette.Color, filled: float) -> None:
-    """A strip on the front that fills while the station cools; full: it is ready"""
+    """A bar on the front that fills while the station cools down."""
     left, right = 0.14, 0.86
     canvas.paint(canvas.box(left, 0.87, right, 0.94, 0.03), palette.INK, 0.6)
     canvas.paint(canvas.box(left, 0.87, left + (right - left) * filled, 0.94, 0.03), color)
@@ -50,14 +129,14 @@ def _paint_gauge(canvas: Canvas, color: palette.Color, filled: float) -> None:
 def agent_sprite(
     size: int, team: int, facing: int, is_frozen: bool, cargo: str, has_armour: bool, has_charge: bool
 ) -> Sprite:
-    """`cargo`: the most precious thing that it carries: "", "ore", "battery" or "heart" """
+    """`cargo`: the most valuable item that the agent carries: "", "ore", "battery" or "heart"."""
     canvas = Canvas(size)
     color = palette.TEAM_COLORS[team % len(palette.TEAM_COLORS)]
     outline = palette.mix(color, palette.INK, 0.66)
     canvas.paint(canvas.disc(0.54, 0.6, 0.4), palette.SHADOW, 0.28)
     canvas.paint(_ahead(canvas, facing, 0.49, 0.42 if has_charge else 0.3), outline)
     canvas.paint(canvas.disc(0.5, 0.5, 0.42), outline)
-    if has_charge:  # the whole front glows
+    if has_charge:  # the front glows
         canvas.paint(_ahead(canvas, facing, 0.46, 0.4), palette.CHARGE)
     if has_armour:
         canvas.paint(canvas.disc(0.5, 0.5, 0.42), palette.ARMOUR)
@@ -75,7 +154,7 @@ def agent_sprite(
 
 
 def _ahead(canvas: Canvas, facing: int, reach: float, half: float) -> Mask:
-    """A tip in front"""
+    """A triangular tip in the direction of facing."""
     dx, dy = FACINGS[facing]
     point = (0.5 + dx * reach, 0.5 + dy * reach)
     left = (0.5 + dx * 0.2 - dy * half, 0.5 + dy * 0.2 + dx * half)
@@ -92,7 +171,7 @@ def _paint_eyes(canvas: Canvas, facing: int) -> None:
 
 
 def _paint_cargo(canvas: Canvas, facing: int, cargo: str) -> None:
-    """On its back"""
+    """The carried item, on the agent's back."""
     if not cargo:
         return
     dx, dy = FACINGS[facing]

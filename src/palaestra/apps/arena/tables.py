@@ -1,6 +1,6 @@
-"""The fixed words of the world: items, stations, actions, codes and features. Both implementations read this.
+"""Constants of the game: items, stations, actions, codes and features. Both implementations use them.
 
-Ids only ever grow: they stand in checkpoints and replays.
+Ids are stored in checkpoints and replays: entries are only appended.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ ACTIONS = ("rest", "north", "east", "south", "west", "attack")
 REST, NORTH, EAST, SOUTH, WEST, ATTACK = range(len(ACTIONS))
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # (dy, dx) by facing: 0 north, 1 east, 2 south, 3 west
 
-# One byte per cell, as an agent of a given team sees it.
+# Codes of a cell in the observation `bytes`, as an agent of a given team sees it.
 FLOOR, WALL, UNSEEN = 0, 1, 2
 FIRST_STATION = 3  # + 3 x kind + state
 READY, COOLING, EXHAUSTED = 0, 1, 2
 FRIEND, FROZEN_FRIEND, FOE, FROZEN_FOE = 18, 19, 20, 21
 CODE_COUNT = 22
 
-# What an agent knows of itself, in the order of the byte vector "self". Counts are bytes.
+# Features of the agent itself, in the order of the byte vector "self".
 SELF = (
     *(f"inventory.{item}" for item in ITEMS),
     "self.facing",  # 1 north to 4 west
@@ -32,7 +32,7 @@ SELF = (
     "self.progress",  # 255 x step // max_steps
 )
 
-# Features of a cell. `wall` to `charger` are 0 or 1; a cell that has none of them is floor.
+# Features of a cell. `wall` to `charger` are 0 or 1; a cell without any of them is floor.
 CELL = (
     "wall",
     *STATIONS,
@@ -62,7 +62,7 @@ FEATURES = tuple(
 )  # the ids of tokens, and the channels of the box
 FEATURE_ID = {feature.name: feature.id for feature in FEATURES}
 
-# What is counted per agent and episode, in this order.
+# Counters per agent and episode, in this order.
 COUNTERS = (
     *ITEMS,  # produced at stations
     "attacks",  # charges spent
@@ -72,5 +72,5 @@ COUNTERS = (
     "lost",  # items taken by others
     "frozen_steps",
     "moves",  # steps that changed the cell
-    "dropped_tokens",  # that found no room in the observation
+    "dropped_tokens",  # beyond the limit of the observation
 )

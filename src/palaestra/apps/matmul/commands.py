@@ -17,7 +17,14 @@ def _add_verify_arguments(parser: ArgumentParser) -> None:
 
 
 def _add_discoveries_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("format", nargs="?", help="for example 3x3x3; default: all formats")
+    verbs = "import, export, lift, convert, reduce, project, extend, merge, product or build"
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="FORMAT | VERB …",
+        help=f"a format such as 3x3x3 to list; or a verb ({verbs}) with schemes (files or archived ids) and key=value",
+    )
+    parser.add_argument("--quiet", action="store_true", help="import: do not print each scheme")
 
 
 def _add_discover_arguments(parser: ArgumentParser) -> None:
@@ -51,10 +58,14 @@ VERIFY = CommandPlugin(
     work="palaestra.apps.matmul.verify:verify_files",
 )
 DISCOVERIES = CommandPlugin(
-    summary="list discovered schemes with the best known ranks of their field",
-    examples=("palaestra discoveries", "palaestra discoveries 3x3x3", "palaestra discoveries 2x2x2 --json"),
+    summary="list, import, export and combine schemes",
+    examples=(
+        "palaestra discoveries 2x2x2 --json",
+        "palaestra discoveries import strassen.json source='Strassen 1969'",
+        "palaestra discoveries product strassen.json strassen.json",
+    ),
     add_arguments=_add_discoveries_arguments,
-    work="palaestra.apps.matmul.catalogue:list_discoveries",
+    work="palaestra.apps.matmul.verbs:discoveries",
 )
 DISCOVER = CommandPlugin(
     summary="search for a scheme with fewer multiplications",

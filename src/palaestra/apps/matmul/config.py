@@ -8,7 +8,6 @@ from pydantic import Field, field_validator, model_validator
 
 from palaestra.apps.matmul.agent.config import AgentConfig, check_fits_agent
 from palaestra.apps.matmul.schemes import fields
-from palaestra.apps.matmul.schemes.bit_masks import check_fits
 from palaestra.apps.matmul.schemes.factorization import Format, parse_format
 from palaestra.apps.matmul.schemes.known_ranks import known_rank
 from palaestra.apps.matmul.search.flip_search import SearchSettings
@@ -31,7 +30,12 @@ class DiscoverConfig(Frozen):
 
     format: str = Field(default="2x2x2", description="rows x inner x columns of the product")
     field: str = Field(
-        default="gf2", description="gf2: modulo 2; z: found over gf2 and lifted to the integers; zt: lifted to -1, 0, 1"
+        default="gf2",
+        description="gf2: modulo 2; z3: modulo 3; zt: coefficients -1, 0, 1; z: integers; q: fractions",
+    )
+    walk: Literal["auto", "gf2", "z3", "zt"] = Field(
+        default="auto",
+        description="ring of the walk, whose schemes are lifted to the field; auto: gf2, and z3 for z3 and q",
     )
     method: Literal["flip", "agent", "auto"] = Field(
         default="flip", description="flip: walk on the flip graph; agent: the learning agent; auto: both in parallel"
@@ -48,9 +52,11 @@ class DiscoverConfig(Frozen):
     margin: int = Field(default=2, ge=0, description="how far a plus may raise the rank above a walker's best")
     patience: int = Field(default=20_000_000, ge=1, description="flips without a new best before a walker restarts")
     round_flips: int = Field(default=200_000, ge=1, description="flips of each walker between checks of time and stop")
-    start: Literal["ladder", "naive", "archive"] = Field(
+    start: str = Field(
         default="ladder",
-        description="ladder: extend smaller formats; naive: the naive scheme; archive: built from archived discoveries",
+        min_length=1,
+        description="ladder: extend smaller formats; naive; archive: built from archived discoveries; "
+        "or a scheme: a file, or the id of a discovery",
     )
     rung_flips: int = Field(
         default=60_000_000, ge=1, description="flips without a reduction before the next format of the ladder"
@@ -68,7 +74,6 @@ class DiscoverConfig(Frozen):
     def _validate_format(cls, text: str) -> str:
         try:
             format_ = parse_format(text)
-            check_fits(format_)
         except PalaestraError as error:
             raise ValueError(str(error).rstrip(".")) from error
         return str(format_)
@@ -87,7 +92,7 @@ class DiscoverConfig(Frozen):
         except PalaestraError as error:
             raise ValueError(str(error).rstrip(".")) from error
         if field not in SEARCHED_FIELDS:
-            raise ValueError(f"no search over {field}; choose gf2, zt or z")
+            raise ValueError(f"no search over {field}; choose one of {', '.join(SEARCHED_FIELDS)}")
         return str(field)
 
     @model_validator(mode="after")
@@ -98,6 +103,20 @@ class DiscoverConfig(Frozen):
             except PalaestraError as error:
                 raise ValueError(str(error).rstrip(".")) from error
         return self
+
+    @model_validator(mode="after")
+    def _validate_walk(self) -> DiscoverConfig:
+        field = fields.Field(self.field)
+        if self.ring not in WALKED_RINGS[field]:
+            raise ValueError(f"walk={self.walk} gives no scheme over {field}; use {' or '.join(WALKED_RINGS[field])}")
+        if self.method != "flip" and (field not in AGENT_FIELDS or self.walk != "auto"):
+            raise ValueError(f"method={self.method} searches over {', '.join(AGENT_FIELDS)} and has no walk setting")
+        return self
+
+    @property
+    def ring(self) -> fields.Field:
+        """The ring of the walk."""
+        return WALKED_RINGS[fields.Field(self.field)][0] if self.walk == "auto" else fields.Field(self.walk)
 
     @property
     def product(self) -> Format:
@@ -111,7 +130,16 @@ class DiscoverConfig(Frozen):
         return SearchSettings(self.plus_period, self.margin, self.patience, self.round_flips, self.pool_size, target)
 
 
-SEARCHED_FIELDS = (fields.Field.GF2, fields.Field.ZT, fields.Field.Z)
+# By field the rings from whose schemes one over the field can result; the first is the default.
+WALKED_RINGS = {
+    fields.Field.GF2: (fields.Field.GF2,),
+    fields.Field.Z3: (fields.Field.Z3,),
+    fields.Field.ZT: (fields.Field.GF2, fields.Field.ZT, fields.Field.Z3),
+    fields.Field.Z: (fields.Field.GF2, fields.Field.ZT, fields.Field.Z3),
+    fields.Field.Q: (fields.Field.Z3, fields.Field.GF2, fields.Field.ZT),
+}
+SEARCHED_FIELDS = tuple(WALKED_RINGS)
+AGENT_FIELDS = (fields.Field.GF2, fields.Field.ZT, fields.Field.Z)
 CHANGEABLE_KEYS = frozenset({"seconds", "target", "bench", "polish", "loggers"})  # when a search is resumed
 
 

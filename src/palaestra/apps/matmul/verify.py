@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from palaestra.apps.matmul.schemes.fields import Field, parse_field
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.known_ranks import compare_with_known
 from palaestra.apps.matmul.schemes.scheme_files import read_schemes
-from palaestra.apps.matmul.schemes.verification import NotAnAlgorithm, VerifiedFactorization, residual, verify
+from palaestra.apps.matmul.schemes.verification import (
+    NotAnAlgorithm,
+    VerifiedFactorization,
+    count_wrong_entries,
+    verify,
+)
 from palaestra.core.app import CommandResult
 from palaestra.core.errors import PalaestraError
 
@@ -76,9 +79,7 @@ def verify_any(readings: Sequence[Factorization]) -> VerifiedFactorization:
     if len(readings) == 1:
         raise refusals[0][1]
     tried = ", ".join(dict.fromkeys(str(field) for field, _ in refusals))
-    wrong = min(
-        (int(np.count_nonzero(residual(reading))) for reading in readings if reading.field is Field.GF2), default=None
-    )
+    wrong = min((count_wrong_entries(reading) for reading in readings if reading.field is Field.GF2), default=None)
     nearest = "" if wrong is None else f" Modulo 2 the best reading is wrong in {wrong} entries."
     raise NotAnAlgorithm(
         f"The scheme does not multiply {readings[0].format} matrices over any of the fields {tried}, "

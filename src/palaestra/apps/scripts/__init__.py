@@ -1,1 +1,1 @@
-"""Unmodified CleanRL scripts, and other scripts that use Gymnasium, as runs like any other."""
+"""Runs unmodified CleanRL scripts, and other scripts that use Gymnasium, like any other run."""

@@ -1,4 +1,4 @@
-"""What script support adds to Palaestra: a scanner of checkouts, and evaluation of scripts' checkpoints."""
+"""The app that runs scripts: a scanner for checkouts, and evaluation of scripts' checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One argument of a script: its type, its default, and how a value for it is written on a command line."""
+"""Arguments of a script: type, default, and how a value is written on the command line."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Argument:
     name: str
-    flag: str  # as the script's own parser calls it
+    flag: str  # with dashes, as the script's parser takes it
     type: ArgumentType
     description: str
     has_default: bool
-    is_known: bool  # whether `default` is the value; else only its text is known
+    is_known: bool  # False if only the source text of the default is known
     default: Any
     default_text: str = ""
-    is_derived: bool = False  # the script fills it in itself
-    is_word: bool = False  # a truth is written as a word after the flag (argparse), not as --flag and --no-flag
-    is_switch: bool = False  # the flag alone turns the default over (argparse); there is no flag to keep it
+    is_derived: bool = False  # computed by the script
+    takes_boolean_value: bool = False  # written `--flag True` (argparse), not `--flag` and `--no-flag`
+    is_switch: bool = False  # store_true or store_false (argparse): the flag inverts the default
 
-    def words(self, value: Any) -> list[str]:
-        """As typed after the script's name."""
+    def to_argv(self, value: Any) -> list[str]:
+        """The value as words of a command line."""
         if self.is_switch:
             return [] if value == self.default else [self.flag]
-        if isinstance(value, bool) and not self.is_word:
+        if isinstance(value, bool) and not self.takes_boolean_value:
             return [self.flag if value else f"--no-{self.flag.removeprefix('--')}"]
         if isinstance(value, list):
             return [self.flag, *map(str, value)]
         text = str(value)
-        return [f"{self.flag}={text}"] if text.startswith("-") else [self.flag, text]  # a dash begins a flag
+        return [f"{self.flag}={text}"] if text.startswith("-") else [self.flag, text]  # else read as a flag
 
 
-def complete(arguments: Sequence[Argument], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
-    """Every known value, those given in the place of defaults, and everything that is wrong with those given."""
+def resolve_values(arguments: Sequence[Argument], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
+    """Every known value, from `given` or the defaults, and all errors in `given`."""
     values = {one.name: one.default for one in arguments if one.is_known and not one.is_derived}
-    complaints = []
+    errors = []
     by_name = {one.name: one for one in arguments}
     for name, value in given.items():
         argument = by_name[name]
         if argument.is_derived:
-            complaints.append(FieldError(name, f"'{name}' is worked out by the script itself.", "Leave it out."))
+            errors.append(FieldError(name, f"'{name}' is computed by the script.", "Leave it out."))
             continue
         try:
-            values[name] = argument.type.fit(value)
+            values[name] = argument.type.convert(value)
         except Mismatch as error:
-            complaints.append(FieldError(name, f"'{name}={value}' cannot be.", str(error)))
+            errors.append(FieldError(name, f"Invalid value for {name}: {value}.", str(error)))
     missing = [one.name for one in arguments if not one.has_default and not one.is_derived and one.name not in values]
-    complaints += [FieldError(name, f"The script wants a value for '{name}'.", f"Add {name}=…") for name in missing]
-    return values, complaints
+    errors += [FieldError(name, f"The script needs a value for '{name}'.", f"Add {name}=…") for name in missing]
+    return values, errors
 
 
-def command_words(arguments: Sequence[Argument], values: Mapping[str, Any]) -> list[str]:
-    """Only what differs from the script's own defaults, so that nothing said is exactly the bare script."""
-    words: list[str] = []
+def build_argv(arguments: Sequence[Argument], values: Mapping[str, Any]) -> list[str]:
+    """Words of the command line for all values that differ from the script's defaults."""
+    argv: list[str] = []
     for one in arguments:
         if one.name not in values or (one.is_known and _is_same(values[one.name], one.default)):
             continue
-        words += one.words(values[one.name])
-    return words
+        argv += one.to_argv(values[one.name])
+    return argv
 
 
 def _is_same(value: Any, default: Any) -> bool:
-    """1, 1.0 and True are three things to a parser."""
+    """Equal in value and type: 1, 1.0 and True differ."""
     return type(value) is type(default) and bool(value == default)
 
 
@@ -79,11 +79,11 @@ LISTS = {"list", "List", "tuple", "Tuple", "Sequence", "typing.List", "typing.Tu
 UNIONS = {"Union", "typing.Union"}
 OPTIONALS = {"Optional", "typing.Optional"}
 LITERALS = {"Literal", "typing.Literal"}
-EXPECTED = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text", "any": "a value"}
+EXPECTED = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "any": "a value"}
 
 
 class Mismatch(ValueError):
-    """The text says what would fit."""
+    """A value does not fit its argument; the message says what does."""
 
 
 @dataclass(frozen=True)
@@ -94,27 +94,27 @@ class ArgumentType:
     item: str = "any"  # of a list
 
     def optional(self) -> ArgumentType:
-        """`target_kl: float = None` is optional in truth."""
+        """The type of `target_kl: float = None`."""
         return replace(self, is_optional=True)
 
-    def fit(self, value: Any) -> Any:
-        """The value as the script will have it; `NotFitting` when it cannot be one."""
+    def convert(self, value: Any) -> Any:
+        """The value in the argument's type; raises `Mismatch` if it does not fit."""
         if value is None:
             if self.is_optional or self.name == "any":
                 return None
-            raise Mismatch(f"It must be {self.wanted}, not nothing.")
+            raise Mismatch(f"It must be {self.expected}, not empty.")
         if self.name == "choice":
             return self._choose(value)
         if self.name == "list":
-            return [_fit_plain(self.item, item) for item in (value if isinstance(value, list) else [value])]
-        return _fit_plain(self.name, value)
+            return [_convert(self.item, item) for item in (value if isinstance(value, list) else [value])]
+        return _convert(self.name, value)
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         if self.name == "choice":
             return f"one of {', '.join(map(str, self.choices))}"
         if self.name == "list":
-            return f"a list of which each is {EXPECTED[self.item]}"
+            return f"a list; each item must be {EXPECTED[self.item]}"
         return EXPECTED[self.name]
 
     def schema(self) -> dict[str, Any]:
@@ -132,11 +132,11 @@ class ArgumentType:
         if value in self.choices:
             return value
         near = did_you_mean(str(value), map(str, self.choices))
-        raise Mismatch(near or f"It must be {self.wanted}.")
+        raise Mismatch(near or f"It must be {self.expected}.")
 
 
 def read_type(annotation: ast.expr | None) -> ArgumentType:
-    """What cannot be understood is taken as it comes; the script's own parser has the last word."""
+    """The type of an annotation. Unknown ones accept any value and leave the check to the script's parser."""
     if annotation is None:
         return ArgumentType("any")
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
@@ -182,7 +182,7 @@ def _read_union(members: list[ast.expr]) -> ArgumentType:
     return only.optional() if len(kinds) < len(members) else only
 
 
-def _fit_plain(name: str, value: Any) -> Any:
+def _convert(name: str, value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if name == "int" and is_number and float(value).is_integer():
         return int(value)
@@ -205,16 +205,16 @@ OPERATORS: dict[type[ast.operator], Any] = {
     ast.FloorDiv: operator.floordiv,
     ast.Pow: operator.pow,
 }
-LARGEST_EXPONENT = 64  # 10**9**9 in somebody's file must not keep us busy
+LARGEST_EXPONENT = 64  # expressions such as 10**9**9 are not evaluated
 OWN_NAME = ("os.path.basename(__file__)", "Path(__file__).stem")
 
 
 class NotConstant(ValueError):
-    """The expression needs the script to run; its text is all that can be shown."""
+    """The expression cannot be evaluated without running the script."""
 
 
 def evaluate_constant(node: ast.expr, script_name: str = "") -> Any:
-    """Of a literal, of simple arithmetic, of `int(1e6)`, of `field(default_factory=…)`, or of the script's own name."""
+    """Evaluates literals, arithmetic, `int(1e6)`, `field(default_factory=…)` and expressions for the script's name."""
     match node:
         case ast.Constant():
             return node.value
@@ -247,7 +247,7 @@ def _converted(kind: str, number: float) -> float:
     """`int(1e6)`"""
     try:
         return int(number) if kind == "int" else float(number)
-    except (ArithmeticError, ValueError) as error:  # of infinity, of NaN
+    except (ArithmeticError, ValueError) as error:  # infinity or NaN
         raise NotConstant(f"{kind}({number})") from error
 
 
@@ -269,7 +269,7 @@ def _number(value: Any) -> Any:
     return value
 
 
-SWITCH_ACTIONS = {"store_true": False, "store_false": True}  # action -> what it is without the flag
+SWITCH_ACTIONS = {"store_true": False, "store_false": True}  # action -> value of the argument without the flag
 
 
 def argparse_arguments(tree: ast.Module, script_name: str) -> list[Argument]:
@@ -283,51 +283,51 @@ def argparse_arguments(tree: ast.Module, script_name: str) -> list[Argument]:
 
 
 def _read_call(call: ast.Call, script_name: str) -> Argument | None:
-    """None for what is not a flag with two dashes."""
+    """The argument of an `add_argument` call; None for a positional one."""
     flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
     flag = next((one for one in flags if one.startswith("--")), None)
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     if flag is None:
         return None
-    description = _plain(given.get("help"), script_name)
-    meaning = " ".join(description.split()) if isinstance(description, str) else ""
+    description = _constant_or_none(given.get("help"), script_name)
+    description = " ".join(description.split()) if isinstance(description, str) else ""
     if "action" in given:
-        return _read_switch(flag, given, meaning, script_name)
+        return _read_switch(flag, given, description, script_name)
     value_type = _type_of(given, script_name)
-    default = _plain(given.get("default"), script_name)
+    default = _constant_or_none(given.get("default"), script_name)
     is_known = "default" not in given or default is not None or ast.unparse(given["default"]) == "None"
     if is_known and default is None:
         value_type = value_type.optional()
     try:
-        default = value_type.fit(default)
+        default = value_type.convert(default)
     except Mismatch:
         value_type = ArgumentType("any", is_optional=value_type.is_optional)
     return Argument(
         name=flag.removeprefix("--").replace("-", "_"),
         flag=flag,
         type=value_type,
-        description=meaning,
-        has_default=_plain(given.get("required"), script_name) is not True,
-        is_known=is_known and _plain(given.get("required"), script_name) is not True,
+        description=description,
+        has_default=_constant_or_none(given.get("required"), script_name) is not True,
+        is_known=is_known and _constant_or_none(given.get("required"), script_name) is not True,
         default=default,
         default_text="" if is_known else ast.unparse(given["default"]),
-        is_word=True,
+        takes_boolean_value=True,
     )
 
 
-def _read_switch(flag: str, given: dict[str, ast.expr], meaning: str, script_name: str) -> Argument | None:
-    """`store_true` and `store_false` can be written one way only; with BooleanOptionalAction there are both."""
-    action = _plain(given["action"], script_name)
+def _read_switch(flag: str, given: dict[str, ast.expr], description: str, script_name: str) -> Argument | None:
+    """A flag without a value: `store_true`, `store_false` or BooleanOptionalAction."""
+    action = _constant_or_none(given["action"], script_name)
     has_both = ast.unparse(given["action"]).endswith("BooleanOptionalAction")
     if action not in SWITCH_ACTIONS and not has_both:
         return None
-    default = _plain(given.get("default"), script_name) is True if has_both else SWITCH_ACTIONS[action]
-    name = _plain(given.get("dest"), script_name) or flag.removeprefix("--").replace("-", "_")
+    default = _constant_or_none(given.get("default"), script_name) is True if has_both else SWITCH_ACTIONS[action]
+    name = _constant_or_none(given.get("dest"), script_name) or flag.removeprefix("--").replace("-", "_")
     return Argument(
         name=str(name),
         flag=flag,
         type=ArgumentType("bool"),
-        description=meaning,
+        description=description,
         has_default=True,
         is_known=True,
         default=default,
@@ -336,17 +336,17 @@ def _read_switch(flag: str, given: dict[str, ast.expr], meaning: str, script_nam
 
 
 def _type_of(given: dict[str, ast.expr], script_name: str) -> ArgumentType:
-    choices = _plain(given.get("choices"), script_name)
+    choices = _constant_or_none(given.get("choices"), script_name)
     if isinstance(choices, list):
         return ArgumentType("choice", choices=tuple(choices))
     text = ast.unparse(given["type"]) if "type" in given else "str"
     name = "bool" if "strtobool" in text or text == "bool" else text
     item = name if name in BASIC_TYPES else "any"
-    is_list = _plain(given.get("nargs"), script_name) in {"+", "*"}
+    is_list = _constant_or_none(given.get("nargs"), script_name) in {"+", "*"}
     return ArgumentType("list", item=item) if is_list else ArgumentType(item)
 
 
-def _plain(node: ast.expr | None, script_name: str) -> Any:
+def _constant_or_none(node: ast.expr | None, script_name: str) -> Any:
     if node is None:
         return None
     try:

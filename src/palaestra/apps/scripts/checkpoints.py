@@ -1,4 +1,4 @@
-"""Snapshots of a script's networks as checkpoints like any other: verified, described, durable, then removed there."""
+"""Turns snapshots that a script's process wrote into checkpoints of the run."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ if TYPE_CHECKING:
     from palaestra.runner.session import RunSession
 
 
-class SnapshotKeeper:
-    def __init__(self, session: RunSession, order: LaunchSpec, ledger: ScriptMetrics) -> None:
-        self._manager = CheckpointManager(session.directory, CheckpointConfig(keep=order.keep))
+class CheckpointImporter:
+    """Verifies snapshots, saves them as checkpoints, and deletes the snapshot files."""
+
+    def __init__(self, session: RunSession, spec: LaunchSpec, metrics: ScriptMetrics) -> None:
+        self._manager = CheckpointManager(session.directory, CheckpointConfig(keep=spec.keep))
         self._session = session
-        self._order = order
-        self._ledger = ledger
+        self._spec = spec
+        self._metrics = metrics
         self.versions: dict[str, str] = {}  # of the script's interpreter
         self.saved = max((one.epoch for one in self._manager.list_all_checkpoints()), default=0)
         self._failures = 0
 
-    def keep(self, path: Path, step: int) -> Checkpoint | None:
-        """None when it could not be kept, which is told and does not stop the script."""
-        began = self._session.seconds
+    def commit(self, path: Path, step: int) -> Checkpoint | None:
+        """Saves a snapshot as a checkpoint; None if that failed, which is recorded and does not stop the script."""
+        started = self._session.seconds
         try:
             data = path.read_bytes()
             path.unlink()
@@ -54,7 +56,7 @@ class SnapshotKeeper:
             step=saved.agent_step,
             file=saved.path.name if saved.path else "",
             bytes=len(data),
-            seconds=round(self._session.seconds - began, 4),
+            seconds=round(self._session.seconds - started, 4),
         )
         return saved
 
@@ -85,10 +87,10 @@ class SnapshotKeeper:
             policy=policy,
             env={"id": str(arguments.get("env_id") or metadata["env_id"])},
             interface={},
-            avg_reward=self._ledger.average_return,
+            avg_reward=self._metrics.average_return,
             seed=seed if isinstance(seed, int) and seed >= 0 else 0,
-            metrics={"episodes": float(self._ledger.episodes)},
-            git_commit=self._order.commit,
+            metrics={"episodes": float(self._metrics.episodes)},
+            git_commit=self._spec.commit,
             versions={"palaestra": version("palaestra"), **self.versions},
         )
 
@@ -97,13 +99,13 @@ METADATA_KEYS = ("script", "sha256", "source", "args", "classes")
 
 
 def read_metadata(data: bytes, source: str = "this snapshot") -> dict[str, str]:
-    """Of the whole file; its bounds are checked before anything is read."""
+    """Metadata of a whole safetensors file, whose header is checked first."""
     read_header(data, len(data), source)
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
     metadata = json.loads(data[LENGTH_BYTES : LENGTH_BYTES + length]).get("__metadata__", {})
     missing = [name for name in METADATA_KEYS if not isinstance(metadata.get(name), str)]
     if missing:
-        raise DamagedFile(f"{source}: it does not say its {', '.join(missing)}.", "Was it saved from a script's run?")
+        raise DamagedFile(f"{source}: its metadata lacks {', '.join(missing)}.", "Was it saved by a run of a script?")
     if hashlib.sha256(metadata["source"].encode()).hexdigest() != metadata["sha256"]:
-        raise DamagedFile(f"{source}: the script in it is not the one whose hash it names.")
+        raise DamagedFile(f"{source}: the SHA-256 of the script in it differs from the recorded one.")
     return {name: metadata[name] for name in METADATA_KEYS} | {"env_id": str(metadata.get("env_id", ""))}

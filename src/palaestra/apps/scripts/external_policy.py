@@ -1,6 +1,6 @@
-"""A script's checkpoint in an evaluation: its own interpreter plays it, with its own classes and its own environment.
+"""Evaluates checkpoints of scripts in the script's own interpreter, with its own classes and environment.
 
-What is executed is the source that was saved with the weights, in processes of their own, and what that imports.
+The processes execute the script's source as it was saved with the weights, and what that imports.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from palaestra.core.evaluation import EvaluationPlan
     from palaestra.runs.directory import RunDirectory
 
-FAMILIES = "script_families"  # parts of apps: modules with a FAMILY, see launcher/families.py
+FAMILIES = "script_families"  # entries of `App`: modules with a FAMILY, see launcher/families.py
 
 
 class ScriptPolicy:
@@ -41,16 +41,18 @@ class ScriptPolicy:
         name = model_name(checkpoint.epoch)
         metadata = read_metadata(opened.parts[name], checkpoint.path.with_name(name).name)
         if metadata["sha256"] != checkpoint.policy.get("sha256"):
-            raise DamagedFile(f"{checkpoint.path}: the script beside the weights is not the one that it names.")
+            raise DamagedFile(
+                f"{checkpoint.path}: the SHA-256 of the script saved with the weights differs from the recorded one."
+            )
         self._checkpoint = checkpoint
-        self._order = read_launch_spec(directory)
-        self._python = find_interpreter(self._order.python)
+        self._spec = read_launch_spec(directory)
+        self._python = find_interpreter(self._spec.python)
         self._weights = checkpoint.path.with_name(name)
 
     def prepare(self, plan: EvaluationPlan) -> None:
         if plan.env_kwargs or plan.max_episode_steps is not None:
             raise UsageError(
-                "The environment of a script is made by the script; only env.id can be changed.",
+                "The script makes its environment itself; only env.id can be changed.",
                 "Leave out env.kwargs and env.max_episode_steps.",
             )
 
@@ -61,17 +63,17 @@ class ScriptPolicy:
         return self._start(), self._program("match")
 
     def _start(self) -> dict[str, Any]:
-        prepare_rendering("rgb_array")  # for whoever films or watches; the processes inherit it
+        prepare_rendering("rgb_array")  # for videos and live view; child processes inherit the settings
         return {
             "weights": str(self._weights),
             "sha256": weights_of(self._checkpoint),
-            "script": self._order.script,
+            "script": self._spec.script,
             "families": families(),
         }
 
     def _program(self, helper: str) -> Program:
         command = (self._python, str(START_FILE), helper)
-        return Program(command, self._order.environment(), self._order.run_directory)
+        return Program(command, self._spec.environment(), self._spec.run_directory)
 
 
 class ScriptPoolEvaluator(PoolEvaluator):
@@ -81,31 +83,31 @@ class ScriptPoolEvaluator(PoolEvaluator):
         super().__init__(start, count, program)
         self._checkpoint = checkpoint
         self._videos = videos
-        self._aside: tempfile.TemporaryDirectory[str] | None = None  # for pictures that are no film yet
+        self._frames_folder: tempfile.TemporaryDirectory[str] | None = None  # recorded frames, before they are encoded
 
     def __enter__(self) -> Self:
         if self._videos is not None:
-            self._aside = tempfile.TemporaryDirectory(prefix="palaestra-films-")
-            self._start["films"] = self._aside.name
+            self._frames_folder = tempfile.TemporaryDirectory(prefix="palaestra-videos-")
+            self._start["video_folder"] = self._frames_folder.name
         return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        if self._aside is not None:
-            self._aside.cleanup()
-            self._aside = None
+        if self._frames_folder is not None:
+            self._frames_folder.cleanup()
+            self._frames_folder = None
 
-    def parse_episode(self, answer: dict[str, Any]) -> EpisodeResult:
-        episode = super().parse_episode(answer)
-        if self._videos is not None and "film" in answer:
-            film = self._videos / f"{self._checkpoint.epoch}-seed{episode.seed}.mp4"
-            make_video(Path(answer["film"]), film, float(answer["rate"]) or DEFAULT_FRAME_RATE)
+    def parse_episode(self, reply: dict[str, Any]) -> EpisodeResult:
+        episode = super().parse_episode(reply)
+        if self._videos is not None and "video" in reply:
+            video = self._videos / f"{self._checkpoint.epoch}-seed{episode.seed}.mp4"
+            make_video(Path(reply["video"]), video, float(reply["frame_rate"]) or DEFAULT_FRAME_RATE)
         return episode
 
 
 def families() -> list[str]:
-    """Files of plugins that know how further networks act; they are loaded by the script's interpreter, not by ours."""
+    """Paths of plugin modules with families; the script's interpreter loads them, not this one."""
     specs = [find_spec(module.partition(":")[0]) for module in plugins.references(FAMILIES).values()]
     return [spec.origin for spec in specs if spec is not None and spec.origin is not None]

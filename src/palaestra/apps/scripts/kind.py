@@ -1,4 +1,4 @@
-"""Scripts as kinds of workers. A daemon imports this, so torch and gymnasium stay out of it."""
+"""Worker kinds that run scripts. The daemon imports this module, so it must not import torch or gymnasium."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.scripts.arguments import command_words, complete
+from palaestra.apps.scripts.arguments import build_argv, resolve_values
 from palaestra.apps.scripts.launch import OWN_KEYS, LaunchConfig, resolve_start_checkpoint
 from palaestra.apps.scripts.packages import find_interpreter, implied_packages, install_hint, missing_packages
 from palaestra.apps.scripts.scan import offered_scripts, scan
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ScriptKind:
     name: str
-    needs_arguments: bool  # a script whose arguments cannot be read is refused
+    needs_arguments: bool  # refuse scripts whose arguments cannot be read
 
     def schema(self) -> dict[str, Any]:
-        return own_schema()
+        return launch_schema()
 
     def schema_of(self, config: dict[str, Any]) -> dict[str, Any]:
-        """With the arguments of the script that `config` names, when it names one."""
-        return script_schema(self._read(config)) if config.get("script") else own_schema()
+        """The schema with the arguments of the script in `config`, if there is one."""
+        return script_schema(self._read(config)) if config.get("script") else launch_schema()
 
     def prepare(self, request: RunRequest, machine: Resources, runs_root: Path) -> Prepared:
         try:
@@ -42,16 +42,16 @@ class ScriptKind:
             raise RequestRefused([FieldError("script", error.message, error.hint)]) from error
         given = {key: value for key, value in request.config.items() if key not in OWN_KEYS}
         values, wrong = _script_settings(script, given)
-        launch, complaints = _own_settings(request.config, script, runs_root, implied_packages(script, values))
-        complaints += wrong
+        launch, errors = _launch_settings(request.config, script, runs_root, implied_packages(script, values))
+        errors += wrong
         if request.nproc != 1 or request.executor != "local":
-            complaints.append(FieldError("nproc", "A script runs in one process on this machine.", "Leave it out."))
-        if complaints or launch is None:
-            raise RequestRefused(complaints)
+            errors.append(FieldError("nproc", "A script runs as one process on this machine.", "Leave it out."))
+        if errors or launch is None:
+            raise RequestRefused(errors)
         config = {
             **launch.model_dump(mode="json"),
             "sha256": script.sha256,
-            "argv": _words(script, values),
+            "argv": _argv(script, values),
             "settings": values,
         }
         overrides = {**request.config, "script": str(script.path)}
@@ -75,18 +75,20 @@ class ScriptKind:
     def _read(self, config: dict[str, Any]) -> Script:
         path = config.get("script")
         if not isinstance(path, str) or not path:
-            raise UsageError(f"'{self.name}' needs a script.", "For example: script=cleanrl/ppo.py env_id=CartPole-v1")
+            raise UsageError(
+                f"'{self.name}' needs the path of a script.", "For example: script=cleanrl/ppo.py env_id=CartPole-v1"
+            )
         script = read_script(Path(path))
         if self.needs_arguments and script.style == NO_ARGUMENTS:
             raise UsageError(
-                f"{script.path} has neither an Args class nor calls of add_argument; its arguments cannot be known.",
-                "Any script that uses Gymnasium can be run as 'script' instead of 'cleanrl'.",
+                f"The arguments of {script.path} are unknown: it has no Args class and no calls of add_argument.",
+                "Use 'palaestra submit script' instead, which accepts any script that uses Gymnasium.",
             )
         return script
 
 
-def _own_settings(
-    config: dict[str, Any], script: Script, runs_root: Path, further: list[str]
+def _launch_settings(
+    config: dict[str, Any], script: Script, runs_root: Path, additional: list[str]
 ) -> tuple[LaunchConfig | None, list[FieldError]]:
     own = {key: config[key] for key in OWN_KEYS if key in config}
     try:
@@ -95,7 +97,7 @@ def _own_settings(
         return None, field_errors_of(error, LaunchConfig)
     try:
         interpreter = find_interpreter(launch.python)
-        absent = missing_packages(script, interpreter, further)
+        absent = missing_packages(script, interpreter, additional)
     except PalaestraError as error:
         return None, [FieldError("python", error.message, error.hint)]
     try:
@@ -104,37 +106,37 @@ def _own_settings(
         return None, [FieldError("start_from", error.message, error.hint)]
     launch = launch.model_copy(update={"script": str(script.path), "python": interpreter, "start_from": start})
     missing = f"{script.path.name} needs {', '.join(absent)}, which {interpreter} does not have."
-    complaint = FieldError("python", missing, install_hint(absent, interpreter), MissingExtra.exit_code)
-    return launch, [complaint] if absent else []
+    error_field = FieldError("python", missing, install_hint(absent, interpreter), MissingExtra.exit_code)
+    return launch, [error_field] if absent else []
 
 
 def _script_settings(script: Script, given: dict[str, Any]) -> tuple[dict[str, Any], list[FieldError]]:
     if script.style == NO_ARGUMENTS:
         return given, [
-            FieldError(key, f"'{key}' is not a plain value.", "A text or a number is wanted.")
+            FieldError(key, f"Invalid value for {key}.", "It must be text or a number.")
             for key, value in given.items()
             if not isinstance(value, str | int | float)
         ]
     names = [argument.name for argument in script.settable_arguments]
-    strangers = [key for key in given if key not in {argument.name for argument in script.arguments}]
-    complaints = [
+    unknown = [key for key in given if key not in {argument.name for argument in script.arguments}]
+    errors = [
         FieldError(
             key,
             f"{script.path.name} has no argument '{key}'.",
             did_you_mean(key, [*names, *OWN_KEYS]) or f"It has: {', '.join(names)}.",
         )
-        for key in strangers
+        for key in unknown
     ]
-    known = {key: value for key, value in given.items() if key not in strangers}
-    values, wrong = complete(script.arguments, known)
-    return values, complaints + wrong
+    known = {key: value for key, value in given.items() if key not in unknown}
+    values, wrong = resolve_values(script.arguments, known)
+    return values, errors + wrong
 
 
-def _words(script: Script, values: dict[str, Any]) -> list[str]:
-    """A script whose arguments are not known gets them as most parsers take them."""
+def _argv(script: Script, values: dict[str, Any]) -> list[str]:
+    """The script's command line; arguments of unknown scripts are written `--name value`."""
     if script.style == NO_ARGUMENTS:
         return [word for key, value in values.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-    return command_words(script.arguments, values)
+    return build_argv(script.arguments, values)
 
 
 def _total_steps(values: dict[str, Any]) -> int:
@@ -146,13 +148,13 @@ KIND = ScriptKind("cleanrl", needs_arguments=True)
 PLAIN_KIND = ScriptKind("script", needs_arguments=False)
 
 
-def own_schema() -> dict[str, Any]:
-    """As long as no script is named; its arguments are not known then, so others are not refused."""
+def launch_schema() -> dict[str, Any]:
+    """The schema without a script, which accepts additional keys, since its arguments are unknown."""
     return {**config_json_schema(LaunchConfig), "required": ["script"], "additionalProperties": True}
 
 
 def script_schema(script: Script) -> dict[str, Any]:
-    own = own_schema()
+    own = launch_schema()
     properties = dict(own["properties"])
     for argument in script.settable_arguments:
         entry: dict[str, Any] = {**argument.type.schema(), "description": argument.description}

@@ -1,4 +1,4 @@
-"""What the launcher is told: which script, with which words, where its snapshots go."""
+"""Starts the launcher: the specification of a script's run, its configuration keys and its child process."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from palaestra.apps.scripts.script import Script
     from palaestra.checkpoints.selection import OpenedCheckpoint
 
-OUTBOX = ".snapshots"
-SCRIPT_RUNS = "runs"  # where CleanRL's scripts put their TensorBoard files
+SNAPSHOT_FOLDER = ".snapshots"
+SCRIPT_RUNS = "runs"  # folder in which CleanRL's scripts write TensorBoard files
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ class LaunchSpec:
     run_directory: Path
     python: str
     script: str
-    sha256: str  # as it was when the run was accepted
+    sha256: str  # of the script when the run was submitted
     argv: tuple[str, ...]
-    settings: dict[str, Any]  # complete, as far as they are known
+    settings: dict[str, Any]  # values of all known arguments, with defaults
     save_seconds: float
     keep: int
     wandb_mode: str
-    start_from: str = ""  # a sidecar
-    live_budget: float = 0.0  # 0: it cannot be watched
-    started_from: str = ""  # RUN_ID:EPOCH, once it is handed over
-    start: dict[str, str] | None = None  # file and hash of the weights to begin with
+    start_from: str = ""  # path of a sidecar
+    live_budget: float = 0.0  # 0: no live view
+    started_from: str = ""  # RUN_ID:EPOCH, once the weights are copied
+    start: dict[str, str] | None = None  # file and SHA-256 of the initial weights
     commit: str = ""  # of the script's checkout, once the run has started
 
     @property
@@ -58,7 +58,7 @@ class LaunchSpec:
 
     @property
     def outbox(self) -> Path:
-        return self.run_directory / OUTBOX
+        return self.run_directory / SNAPSHOT_FOLDER
 
     def for_launcher(self) -> dict[str, Any]:
         return {
@@ -73,15 +73,15 @@ class LaunchSpec:
         }
 
     def environment(self) -> dict[str, str]:
-        """Unbuffered, so that the log is there while it runs. A script that tracks is not stopped by a missing key."""
+        """Unbuffered output for the log, and a W&B mode that works without an API key."""
         return {"PYTHONUNBUFFERED": "1", "WANDB_MODE": choose_mode(self.wandb_mode or "auto"), **_thread_waiting()}
 
 
 def _thread_waiting() -> dict[str, str]:
-    """How long torch's threads spin before they sleep, unless the user has said so.
+    """Limits how long torch's threads spin before they sleep, unless the user has set it.
 
-    By default they never sleep while a small network acts, and keep a core busy that the render process could use. Ten
-    thousand turns are some 30 microseconds: the script is as fast and takes a third less processor time.
+    By default they spin all the time while a small network acts and occupy a core that the render process could use.
+    10,000 spins are about 30 microseconds: the script is as fast and takes a third less CPU time.
     """
     is_chosen = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"))
     return {} if is_chosen else {"GOMP_SPINCOUNT": "10000"}
@@ -107,21 +107,21 @@ def read_launch_spec(directory: RunDirectory) -> LaunchSpec:
         raise DamagedFile(f"{directory.config_file} does not describe a script's run ({error!r}).") from error
 
 
-def record_checkout(directory: RunDirectory, order: LaunchSpec) -> str:
-    """The commit of the script's checkout, and whether it is changed, in environment.json; "" outside of a repository.
+def record_checkout(directory: RunDirectory, spec: LaunchSpec) -> str:
+    """Writes the commit of the script's checkout to environment.json and returns it; "" outside of a repository.
 
-    Asked when the script starts: a run that waited in the queue runs what is there then.
+    Called when the script starts, since a queued run executes the checkout as it is then.
     """
-    git = describe_git(Path(order.script).parent)
+    git = describe_git(Path(spec.script).parent)
     if directory.environment_file.is_file():
         write_json(directory.environment_file, {**read_json(directory.environment_file), "git": git})
     return "" if git is None else str(git["commit"])
 
 
-def prepare_directory(directory: RunDirectory, order: LaunchSpec) -> None:
-    """Old snapshots go; what the script writes for TensorBoard lands where the run's TensorBoard files are."""
-    order.outbox.mkdir(mode=0o700, exist_ok=True)
-    for left in order.outbox.iterdir():
+def prepare_directory(directory: RunDirectory, spec: LaunchSpec) -> None:
+    """Deletes old snapshots, and links the script's TensorBoard folder to that of the run."""
+    spec.outbox.mkdir(mode=0o700, exist_ok=True)
+    for left in spec.outbox.iterdir():
         left.unlink()
     link = directory.path / SCRIPT_RUNS
     if not link.exists() and not link.is_symlink():
@@ -129,29 +129,30 @@ def prepare_directory(directory: RunDirectory, order: LaunchSpec) -> None:
 
 
 class LaunchConfig(Frozen):
-    script: str = Field(default="", description="path of the script; it is run as it is")
-    python: str = Field(default="", description="path of the interpreter to run it with; empty: the one of Palaestra")
-    save_seconds: float = Field(default=60.0, ge=0, description="between checkpoints; 0: only at the end")
+    script: str = Field(default="", description="path of the script, which is run unmodified")
+    python: str = Field(default="", description="path of the Python interpreter; empty: the one that runs Palaestra")
+    save_seconds: float = Field(default=60.0, ge=0, description="seconds between checkpoints; 0: only at the end")
     keep: int = Field(default=5, ge=1, description="how many checkpoints to keep")
     start_from: str = Field(
-        default="", description="checkpoint of a run of the same script to begin with: RUN, RUN:best, RUN:EPOCH"
+        default="", description="checkpoint of a run of the same script to start from: RUN, RUN:best, RUN:EPOCH"
     )
     live_budget: float = Field(
-        default=0.011, ge=0, le=1, description="share of the time for pictures while watched; 0: cannot be watched"
+        default=0.011, ge=0, le=1, description="share of the time for rendering while somebody watches; 0: no live view"
     )
     wandb_mode: Literal["", "online", "offline", "disabled"] = Field(
-        default="", description="of a script that tracks with W&B; empty: as the machine has it, offline without a key"
+        default="",
+        description="W&B mode for scripts with track=true; empty: from the environment, offline without an API key",
     )
 
 
 OWN_KEYS = tuple(LaunchConfig.model_fields)
 
 START_FILE = Path(__file__).parent / "launcher" / "bootstrap.py"
-KILL_SECONDS = 20.0  # after our own end was asked for; the daemon's grace is longer
+KILL_SECONDS = 20.0  # after a requested stop; the daemon waits longer
 
 
 class Child:
-    """The script's process and its messages. A line that its death cut off is dropped."""
+    """The script's process and its messages. An incomplete last line is dropped."""
 
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
         self.process = process
@@ -159,7 +160,7 @@ class Child:
         self._is_open = True
 
     def messages(self, seconds: float) -> list[list[Any]]:
-        """Those that come within that time; at once when there are some."""
+        """Messages that arrive within that time; returns as soon as there are any."""
         if not self._is_open or not self._reader.wait(seconds):
             return []
         try:
@@ -169,7 +170,7 @@ class Child:
             return []
 
     def drain(self) -> list[list[Any]]:
-        """What is left in the pipe; processes of its environments may hold it open for longer."""
+        """Messages left in the pipe, without waiting for its end: worker processes may hold it open."""
         found: list[list[Any]] = []
         while more := self.messages(0.0):
             found += more
@@ -180,14 +181,14 @@ class Child:
 
 
 @contextmanager
-def started(order: LaunchSpec) -> Iterator[Child]:
-    """In a session of its own, so that Ctrl-C reaches it once and by us; it does not outlive the block."""
+def start_script(spec: LaunchSpec) -> Iterator[Child]:
+    """The launcher in its own session, so that Ctrl-C does not reach it directly; it ends with the block."""
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(
-            [order.python, str(START_FILE), json.dumps({**order.for_launcher(), "descriptor": writing})],
-            cwd=order.run_directory,
-            env={**os.environ, **order.environment()},
+            [spec.python, str(START_FILE), json.dumps({**spec.for_launcher(), "descriptor": writing})],
+            cwd=spec.run_directory,
+            env={**os.environ, **spec.environment()},
             pass_fds=(writing,),
             stdin=subprocess.DEVNULL,
             start_new_session=True,
@@ -207,20 +208,20 @@ def _decode(line: bytes) -> list[list[Any]]:
         messages = json.loads(line)
     except ValueError:
         return []
-    heard = messages if isinstance(messages, list) else []
-    return [one for one in heard if isinstance(one, list) and one and isinstance(one[0], str)]
+    found = messages if isinstance(messages, list) else []
+    return [one for one in found if isinstance(one, list) and one and isinstance(one[0], str)]
 
 
 START = "start.safetensors"
 
 
 def resolve_start_checkpoint(target: str, script: Script, runs_root: Path) -> str:
-    """The sidecar of what `target` means now; refused where none of its networks could be of this script."""
+    """Path of the sidecar that `target` names; refused if none of its networks has a class of this script."""
     opened = find_target(target, runs_root).open()
     classes = opened.checkpoint.policy.get("classes")
     if not isinstance(classes, dict):
         raise UsageError(
-            f"'{target}' was not saved by a script, so its weights have no place in one.",
+            f"'{target}' was not saved by a script; its weights cannot be loaded into one.",
             "Name a checkpoint of a run of the same script.",
         )
     if not set(classes.values()) & set(script.classes):
@@ -233,21 +234,21 @@ def resolve_start_checkpoint(target: str, script: Script, runs_root: Path) -> st
     return str(opened.checkpoint.path)
 
 
-def copy_start_weights(order: LaunchSpec) -> LaunchSpec:
-    """The bytes that were verified, in a file of this run's own, so that retention elsewhere cannot take them away."""
-    if not order.start_from:
-        return order
-    opened = _open_checkpoint(order)
-    path = order.outbox / START
+def copy_start_weights(spec: LaunchSpec) -> LaunchSpec:
+    """Copies the verified weights into this run, so that retention of the other run cannot delete them."""
+    if not spec.start_from:
+        return spec
+    opened = _open_checkpoint(spec)
+    path = spec.outbox / START
     path.write_bytes(opened.parts[model_name(opened.checkpoint.epoch)])
     digest = str(opened.checkpoint.files[model_name(opened.checkpoint.epoch)]["sha256"])
     return replace(
-        order,
+        spec,
         started_from=f"{opened.checkpoint.run}:{opened.checkpoint.epoch}",
         start={"weights": str(path), "sha256": digest},
     )
 
 
-def _open_checkpoint(order: LaunchSpec) -> OpenedCheckpoint:
-    sidecar = Path(order.start_from)
+def _open_checkpoint(spec: LaunchSpec) -> OpenedCheckpoint:
+    sidecar = Path(spec.start_from)
     return open_checkpoint(sidecar.parent, sidecar)

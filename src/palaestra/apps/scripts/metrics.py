@@ -1,4 +1,4 @@
-"""The script's messages as numbers: samples of the metrics store, and the figures of the status."""
+"""Turns messages of a script into samples for the metrics store and figures for the status."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ RATE_SECONDS = 5.0
 
 
 class ScriptMetrics:
-    """Samples in the order of steps as they come; nothing is kept that was handed out."""
+    """Step, episode and rate counters of a script's run; converts messages to samples."""
 
     def __init__(self) -> None:
         self.step = 0
         self.episodes = 0
-        self.not_finite: set[str] = set()  # tags of numbers that could not be kept
+        self.not_finite: set[str] = set()  # tags whose NaN or infinite values were dropped
         self._recent: deque[float] = deque(maxlen=RECENT_EPISODES)
-        self._beats: deque[tuple[float, int]] = deque()
-        self._own_tags: set[str] = set()  # what the script logs itself
+        self._heartbeats: deque[tuple[float, int]] = deque()
+        self._own_tags: set[str] = set()  # scalars that the script logs itself
 
     def take(self, messages: Sequence[list[Any]]) -> list[Sample]:
-        """One sample for each run of messages that are of the same step."""
+        """Converts messages to samples; consecutive messages of one step become one sample."""
         samples: list[Sample] = []
         for kind, *rest in messages:
-            if kind == "beat":
-                self._beat(int(rest[0]), float(rest[1]))
+            if kind == "heartbeat":
+                self._heartbeat(int(rest[0]), float(rest[1]))
             elif kind == "scalar":
                 self._add(samples, self._scalar(*rest))
             elif kind == "episode":
@@ -49,44 +49,44 @@ class ScriptMetrics:
 
     @property
     def steps_per_second(self) -> float:
-        """Over the last seconds."""
-        if len(self._beats) < 2:
+        """Mean over the last RATE_SECONDS."""
+        if len(self._heartbeats) < 2:
             return 0.0
-        (began, first), (ended, last) = self._beats[0], self._beats[-1]
-        return max(0.0, (last - first) / max(ended - began, 1e-9))
+        (started, first), (ended, last) = self._heartbeats[0], self._heartbeats[-1]
+        return max(0.0, (last - first) / max(ended - started, 1e-9))
 
     def summary(self) -> dict[str, float]:
-        reached = {} if self.average_return is None else {"episodic_return": self.average_return}
-        return {"steps_per_second": self.steps_per_second, "episodes": float(self.episodes), **reached}
+        recent = {} if self.average_return is None else {"episodic_return": self.average_return}
+        return {"steps_per_second": self.steps_per_second, "episodes": float(self.episodes), **recent}
 
-    def _beat(self, step: int, at: float) -> None:
+    def _heartbeat(self, step: int, at: float) -> None:
         self.step = max(self.step, step)
-        self._beats.append((at, self.step))
-        while at - self._beats[0][0] > RATE_SECONDS and len(self._beats) > 2:
-            self._beats.popleft()
+        self._heartbeats.append((at, self.step))
+        while at - self._heartbeats[0][0] > RATE_SECONDS and len(self._heartbeats) > 2:
+            self._heartbeats.popleft()
 
     def _scalar(self, tag: str, value: float, step: int | None, at: float) -> Sample | None:
         if not isfinite(value):
             self.not_finite.add(tag)
             return None
         self._own_tags.add(tag)
-        place = self.step if step is None else max(0, step)
-        self.step = max(self.step, place)
+        step = self.step if step is None else max(0, step)
+        self.step = max(self.step, step)
         if tag in TIMINGS:
-            return Sample(place, {}, {tag: value}, at=at)
-        return Sample(place, {tag: value}, at=at)
+            return Sample(step, {}, {tag: value}, at=at)
+        return Sample(step, {tag: value}, at=at)
 
     def _episode(self, index: int, total: float, length: int, terminated: bool, step: int, at: float) -> Sample | None:
         self.episodes += 1
-        place = self.step if step < 0 else step
-        self.step = max(self.step, place)
+        step = self.step if step < 0 else step
+        self.step = max(self.step, step)
         if not isfinite(total):
             self.not_finite.add("the return of an episode")
             return None
         self._recent.append(total)
-        ended = EpisodeResult(None, total, int(length), bool(terminated), int(index), place)
+        ended = EpisodeResult(None, total, int(length), bool(terminated), int(index), step)
         metrics = {} if EPISODIC_RETURN in self._own_tags else {EPISODIC_RETURN: total, EPISODIC_LENGTH: float(length)}
-        return Sample(place, metrics, episodes=(ended,), at=at)
+        return Sample(step, metrics, episodes=(ended,), at=at)
 
     def _add(self, samples: list[Sample], new: Sample | None) -> None:
         if new is None:

@@ -1,4 +1,4 @@
-"""The interpreter that runs a script, and what it lacks for it."""
+"""Finds the interpreter for a script and the packages that it is missing."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from palaestra.apps.scripts.script import Script
 
 QUERY_TIMEOUT = 20
-SUBSTITUTED = {"tyro"}  # the launcher has a small one of its own
+SUBSTITUTED = {"tyro"}  # the launcher has a substitute
 MIN_VERSION = (3, 8)
 PARENT_LEVELS = 2  # as in launcher/run.py
 QUERY = """
 import importlib.util, json, sys
-lacking = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]
-print(json.dumps({"version": list(sys.version_info[:2]), "lacking": lacking}))
+missing = [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None]
+print(json.dumps({"version": list(sys.version_info[:2]), "missing": missing}))
 """
 
 
 def find_interpreter(name: str) -> str:
-    """An absolute path; empty means ours. A virtual environment's link is kept, since it names the environment."""
+    """Absolute path of an interpreter; "" means this one. A virtual environment's link is not resolved."""
     if not name:
         return sys.executable
     found = shutil.which(os.path.expanduser(name))  # noqa: PTH111  a word such as `python3.10` is no path
@@ -40,24 +40,24 @@ def find_interpreter(name: str) -> str:
     return str(Path(found).absolute())
 
 
-def missing_packages(script: Script, interpreter: str = "", further: Sequence[str] = ()) -> list[str]:
-    """Packages that the script imports first thing, or `further` ones, that are neither there nor beside it."""
-    named = sorted({*script.imports, *further} - SUBSTITUTED)
-    wanted = [name for name in named if not _is_local_module(name, script.path)]
+def missing_packages(script: Script, interpreter: str = "", additional: Sequence[str] = ()) -> list[str]:
+    """Packages of the script's top-level imports, or `additional` ones, that are neither installed nor beside it."""
+    named = sorted({*script.imports, *additional} - SUBSTITUTED)
+    expected = [name for name in named if not _is_local_module(name, script.path)]
     if not interpreter or interpreter == sys.executable:
-        return [name for name in wanted if find_spec(name) is None]
-    return _query_interpreter(interpreter, wanted)
+        return [name for name in expected if find_spec(name) is None]
+    return _query_interpreter(interpreter, expected)
 
 
 def _is_local_module(name: str, script: Path) -> bool:
-    """Or above it, where the launcher looks too. A folder without code, such as W&B's, is no package."""
+    """Whether a module beside or above the script has the name. A folder without Python files does not count."""
     folders = script.parents[: 1 + PARENT_LEVELS]
     return any((folder / f"{name}.py").is_file() or any((folder / name).glob("*.py")) for folder in folders)
 
 
 def _query_interpreter(interpreter: str, names: list[str]) -> list[str]:
     try:
-        answer = subprocess.run(
+        reply = subprocess.run(
             [interpreter, "-c", QUERY, *names],
             capture_output=True,
             text=True,
@@ -65,14 +65,16 @@ def _query_interpreter(interpreter: str, names: list[str]) -> list[str]:
             check=True,
             stdin=subprocess.DEVNULL,
         )
-        reported = json.loads(answer.stdout)
-        version, lacking = tuple(reported["version"]), [str(name) for name in reported["lacking"]]
+        reported = json.loads(reply.stdout)
+        version, missing = tuple(reported["version"]), [str(name) for name in reported["missing"]]
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{interpreter} does not answer as Python does: {error}.", "Is it an interpreter?") from error
+        raise UsageError(
+            f"{interpreter} does not behave like a Python interpreter: {error}.", "Check the path."
+        ) from error
     if version < MIN_VERSION:
-        wanted = ".".join(map(str, MIN_VERSION))
-        raise UsageError(f"{interpreter} is Python {'.'.join(map(str, version))}.", f"Use {wanted} or newer.")
-    return lacking
+        expected = ".".join(map(str, MIN_VERSION))
+        raise UsageError(f"{interpreter} is Python {'.'.join(map(str, version))}.", f"Use {expected} or newer.")
+    return missing
 
 
 SWITCHES = {"track": "wandb", "upload_model": "huggingface_hub"}  # arguments of CleanRL's scripts
@@ -86,7 +88,11 @@ ENV_IDS = {
     "minigrid": re.compile(r"(MiniGrid|BabyAI)-"),
 }
 OPENCV = "cv2"
-DISTRIBUTIONS = {"ale_py": "ale-py", "Box2D": "'gymnasium[box2d]'", OPENCV: "opencv-python"}  # by what is imported
+DISTRIBUTIONS = {
+    "ale_py": "ale-py",
+    "Box2D": "'gymnasium[box2d]'",
+    OPENCV: "opencv-python",
+}  # import name -> name on the package index
 ATARI_WRAPPERS = "atari_wrappers"  # the module of CleanRL and of Stable-Baselines3
 OPENCV_USERS = {
     ATARI_WRAPPERS,
@@ -98,7 +104,7 @@ OPENCV_USERS = {
 
 
 def implied_packages(script: Script, values: Mapping[str, Any]) -> list[str]:
-    """By its settings (complete, as far as they are known), its environment and its wrappers."""
+    """Packages that the script imports only for these values: tracking, environment and wrappers."""
     found = {package for switch, package in SWITCHES.items() if values.get(switch) is True}
     env_id = str(values.get("env_id") or "")
     found |= {package for package, pattern in ENV_IDS.items() if pattern.match(env_id)}
@@ -112,6 +118,6 @@ def implied_packages(script: Script, values: Mapping[str, Any]) -> list[str]:
 def install_hint(packages: list[str], interpreter: str) -> str:
     names = " ".join(DISTRIBUTIONS.get(package, package) for package in packages)
     return (
-        f"Install what is missing: {interpreter} -m pip install {names}. "
-        "Or name an interpreter that has it: python=/path/to/venv/bin/python"
+        f"Install the missing packages: {interpreter} -m pip install {names}. "
+        "Or use another interpreter: python=/path/to/venv/bin/python"
     )

@@ -1,4 +1,4 @@
-"""`palaestra cleanrl scan CHECKOUT`: every script there, told by its text alone."""
+"""`palaestra cleanrl scan CHECKOUT`: describes every script of a checkout from its source text alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.scripts.arguments import complete
+from palaestra.apps.scripts.arguments import resolve_values
 from palaestra.apps.scripts.packages import implied_packages, missing_packages
 from palaestra.apps.scripts.script import NO_ARGUMENTS, Script, read_script
 from palaestra.core.errors import DamagedFile, NotFound, PalaestraError
@@ -22,7 +22,7 @@ SKIPPED = {"tests", "test", "docs", "benchmark", "cleanrl_utils", "__pycache__",
 MAX_SCRIPTS = 2_000
 MAX_FOLDERS = 2_000
 ACTIONS = {"Box": "continuous", "Discrete": "discrete", "MultiDiscrete": "discrete"}
-ACTIONS_OF = {
+ACTIONS_BY_ALGORITHM = {
     **dict.fromkeys(("ppo", "dqn", "c51", "pqn", "qdagger", "rainbow", "ppg"), "discrete"),
     **dict.fromkeys(("ddpg", "td3", "sac"), "continuous"),
 }
@@ -32,18 +32,18 @@ ACTIONS_OF = {
 class ScannedScript:
     path: str  # relative to the checkout
     algorithm: str
-    actions: str  # "discrete", "continuous" or "any", as far as names and classes tell
+    actions: str  # "discrete", "continuous" or "any", guessed from names and classes
     style: str
     arguments: int
-    saves: bool  # has a switch to save its own model; checkpoints of ours need none
+    saves: bool  # has CleanRL's option to save its model; Palaestra's checkpoints do not need it
     needs: tuple[str, ...]  # packages that this interpreter lacks for the script's default settings
     problem: str = ""
 
 
 def scan(checkout: Path, runs_root: Path | None = None) -> list[ScannedScript]:
-    """Scripts that read arguments, by path; files that are not Python are listed with what is wrong.
+    """Scripts with an env_id argument, by path; unreadable files are listed with a problem.
 
-    A checkout that has some is remembered in the folder of the runs.
+    A checkout with scripts is remembered in `runs_root`.
     """
     checkout = checkout.expanduser().absolute()
     if not checkout.is_dir():
@@ -55,7 +55,7 @@ def scan(checkout: Path, runs_root: Path | None = None) -> list[ScannedScript]:
 
 
 def offered_scripts(runs_root: Path) -> list[Checkout]:
-    """Of the checkouts that are remembered there and have some."""
+    """Scripts of the remembered checkouts; checkouts without any are left out."""
     found = [Checkout(str(checkout), tuple(_offered(checkout))) for checkout in known_checkouts(runs_root)]
     return [checkout for checkout in found if checkout.scripts]
 
@@ -69,13 +69,13 @@ def _offered(checkout: Path) -> Iterator[OfferedScript]:
 
 @lru_cache(maxsize=4096)
 def _scanned_once(path: Path, checkout: Path, changed_at: int) -> ScannedScript | None:
-    """Read again only when it has changed."""
+    """Cached until the file changes."""
     del changed_at
     return _scanned(path, checkout)
 
 
 def _candidates(checkout: Path) -> list[Path]:
-    """Python files, without looking into more than MAX_FOLDERS folders: somebody may name their home by mistake."""
+    """Python files in at most MAX_FOLDERS folders, in case somebody names their home directory."""
     paths: list[Path] = []
     for number, (folder, inner, files) in enumerate(os.walk(checkout)):
         inner[:] = sorted(name for name in inner if name not in SKIPPED and not name.startswith("."))
@@ -92,7 +92,7 @@ def _scanned(path: Path, checkout: Path) -> ScannedScript | None:
     except PalaestraError as error:
         return ScannedScript(name, "", "", "", 0, saves=False, needs=(), problem=error.message)
     names = {argument.name for argument in script.arguments}
-    defaults, _ = complete(script.arguments, {})
+    defaults, _ = resolve_values(script.arguments, {})
     if script.style == NO_ARGUMENTS or "env_id" not in names:
         return None
     return ScannedScript(
@@ -102,26 +102,26 @@ def _scanned(path: Path, checkout: Path) -> ScannedScript | None:
         style=script.style,
         arguments=len(script.settable_arguments),
         saves="save_model" in names,
-        needs=tuple(missing_packages(script, further=implied_packages(script, defaults))),
+        needs=tuple(missing_packages(script, additional=implied_packages(script, defaults))),
     )
 
 
 def _actions(script: Script) -> str:
-    """What the script itself insists on, else what its name lets expect."""
+    """From an assertion in the script, else from its name."""
     required = {ACTIONS[space] for space in script.action_spaces if space in ACTIONS}
     if len(required) == 1:
         return required.pop()
     if "continuous" in script.path.stem:
         return "continuous"
-    return ACTIONS_OF.get(script.path.stem.partition("_")[0], "any")
+    return ACTIONS_BY_ALGORITHM.get(script.path.stem.partition("_")[0], "any")
 
 
 CHECKOUTS = ".checkouts.json"  # in the folder of the runs
-MAX_CHECKOUTS = 20  # the newest are kept
+MAX_CHECKOUTS = 20  # the newest stay
 
 
 def known_checkouts(runs_root: Path) -> list[Path]:
-    """The newest first; those that are gone are left out."""
+    """Existing checkouts, newest first."""
     try:
         data: Any = read_json(runs_root / CHECKOUTS) if (runs_root / CHECKOUTS).is_file() else []
     except DamagedFile:
@@ -141,7 +141,7 @@ def remember_checkout(runs_root: Path, checkout: Path) -> None:
 
 
 def remember_checkout_of(runs_root: Path, script: Path) -> None:
-    """Only a repository counts: the folder of a single file may be somebody's home."""
+    """Remembers the repository of a script; a script outside of one may lie in a home directory."""
     repository = next((folder for folder in script.parents if (folder / ".git").exists()), None)
     if repository is not None:
         remember_checkout(runs_root, repository)

@@ -1,4 +1,4 @@
-"""What a script asks to be told, read from its text; nothing of it is imported or run."""
+"""Reads arguments, imports and classes of a script from its source text, without importing or running it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYRO = "tyro"
 ARGPARSE = "argparse"
 NO_ARGUMENTS = ""
 MAX_BYTES = 4 << 20
-RUNTIME_MARK = "runtime"  # "to be filled in runtime", "computed in runtime": the script fills these in itself
+RUNTIME_MARK = "runtime"  # CleanRL's comments "to be filled in runtime", "computed in runtime": derived values
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,19 @@ class Script:
     sha256: str
     style: str  # how it reads its command line: TYRO, ARGPARSE or NO_ARGUMENTS
     arguments: tuple[Argument, ...]
-    imports: tuple[str, ...]  # top-level packages that it cannot do without
+    imports: tuple[str, ...]  # packages of unconditional top-level imports
     classes: tuple[str, ...]
-    action_spaces: tuple[str, ...] = ()  # kinds of spaces that it asks its actions to be of
-    wrappers: tuple[str, ...] = ()  # of Gymnasium that it names, and modules of wrappers that it imports
+    action_spaces: tuple[str, ...] = ()  # classes of action spaces that it asserts
+    wrappers: tuple[str, ...] = ()  # Gymnasium's wrappers that it uses, and imported modules of wrappers
 
     @property
     def settable_arguments(self) -> tuple[Argument, ...]:
-        """Without those that the script works out itself."""
+        """Arguments without derived ones."""
         return tuple(argument for argument in self.arguments if not argument.is_derived)
 
 
 def read_script(path: Path) -> Script:
-    path = Path(os.path.expanduser(path)).absolute()  # noqa: PTH111  an unknown `~user` is no error here
+    path = Path(os.path.expanduser(path)).absolute()  # noqa: PTH111  Path.expanduser fails for an unknown `~user`
     source = read_source(path)
     tree = _parse(source, path)
     arguments, style = _dataclass_arguments(tree, source, path.stem), TYRO
@@ -78,7 +78,7 @@ def read_source(path: Path) -> bytes:
     except OSError as error:
         raise UsageError(f"The script {path} cannot be read: {error.strerror}.") from error
     if len(source) > MAX_BYTES:
-        raise UsageError(f"{path} has more than {MAX_BYTES} bytes, which is no script.")
+        raise UsageError(f"{path} is larger than {MAX_BYTES} bytes, the limit for scripts.")
     return source
 
 
@@ -112,7 +112,7 @@ def _class_given_to_tyro(tree: ast.Module) -> str | None:
 
 
 def _bases(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """Of the same file, the furthest first."""
+    """Base classes in the same file, furthest first."""
     found: list[ast.ClassDef] = []
     for base in node.bases:
         near = classes.get(ast.unparse(base))
@@ -130,33 +130,33 @@ def _fields(owner: ast.ClassDef, comments: dict[int, str], script_name: str) -> 
         previous_end = node.end_lineno or node.lineno
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
-        meaning = _text_of(following)
-        is_derived = RUNTIME_MARK in section.lower() or f"computed in {RUNTIME_MARK}" in meaning.lower()
-        fields.append(_field(node, node.target.id, meaning, script_name, is_derived=is_derived))
+        description = _text_of(following)
+        is_derived = RUNTIME_MARK in section.lower() or f"computed in {RUNTIME_MARK}" in description.lower()
+        fields.append(_field(node, node.target.id, description, script_name, is_derived=is_derived))
     return fields
 
 
-def _field(node: ast.AnnAssign, name: str, meaning: str, script_name: str, *, is_derived: bool) -> Argument:
+def _field(node: ast.AnnAssign, name: str, description: str, script_name: str, *, is_derived: bool) -> Argument:
     value_type = read_type(node.annotation)
     default: Any = None
-    shown = ""
+    default_text = ""
     try:
         default = None if node.value is None else evaluate_constant(node.value, script_name)
-        default = default if default is None else value_type.fit(default)
+        default = default if default is None else value_type.convert(default)
     except NotConstant:
-        shown = ast.unparse(node.value) if node.value else ""
-    except Mismatch:  # the annotation is not meant strictly
+        default_text = ast.unparse(node.value) if node.value else ""
+    except Mismatch:  # the default contradicts the annotation
         value_type = ArgumentType("any")
-    is_known = node.value is not None and not shown
+    is_known = node.value is not None and not default_text
     return Argument(
         name=name,
         flag=f"--{name.replace('_', '-')}",
         type=value_type.optional() if is_known and default is None else value_type,
-        description=" ".join(meaning.split()),
+        description=" ".join(description.split()),
         has_default=node.value is not None,
         is_known=is_known,
         default=default,
-        default_text=shown,
+        default_text=default_text,
         is_derived=is_derived,
     )
 
@@ -168,14 +168,14 @@ def _text_of(node: ast.stmt | None) -> str:
 
 
 def _comments(source: bytes) -> dict[int, str]:
-    """Line number to comment, for lines that hold nothing else."""
+    """Line number -> comment, for lines with nothing else."""
     tokens = tokenize.tokenize(io.BytesIO(source).readline)
     found = [token for token in tokens if token.type == tokenize.COMMENT]
     return {token.start[0]: token.string for token in found if token.line.lstrip().startswith("#")}
 
 
 def _needed_packages(tree: ast.Module) -> set[str]:
-    """Imported on the top level without condition; what an `if` or a function imports may never be asked for."""
+    """Packages of unconditional top-level imports."""
     packages = set()
     for node in tree.body:
         if isinstance(node, ast.Import):

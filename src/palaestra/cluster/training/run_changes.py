@@ -1,7 +1,7 @@
 """What is new in a run directory since it was last scanned, so that a machine with another disk can keep a copy.
 
-Files travel in blocks that changed, logs by what was appended, the metrics as one consistent state, and a checkpoint
-once. `run_mirror` applies the changes.
+Files travel in blocks that changed, logs and rows of replay buffers by what was appended, the metrics as one
+consistent state, and a checkpoint once. `run_mirror` applies the changes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from palaestra.checkpoints.durable import committed_epochs
 from palaestra.checkpoints.files import (
     epoch_of_data,
     epoch_of_sidecar,
+    is_segment_name,
     open_regular_file,
     read_regular_file,
     sidecar_name,
 )
+from palaestra.checkpoints.replay_segments import read_from, segments_of
 from palaestra.core.errors import DamagedFile
-from palaestra.runs.directory import RunDirectory
+from palaestra.runs.directory import REPLAY_SEGMENTS, RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from palaestra.core.checkpoint import Checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +79,20 @@ class CheckpointSaved:
 
 
 @dataclass(frozen=True)
+class RowsAppended:
+    """To a segment of the replay buffers; the checkpoint that needs them follows."""
+
+    name: str
+    offset: int  # bytes that the segment has before
+    data: bytes
+
+
+@dataclass(frozen=True)
 class CheckpointRemoved:
     epoch: int
 
 
-Change = FilePatch | Appended | FileRemoved | CheckpointSaved | CheckpointRemoved
+Change = FilePatch | Appended | FileRemoved | CheckpointSaved | RowsAppended | CheckpointRemoved
 
 
 def size_of(change: Change) -> int:
@@ -87,7 +100,7 @@ def size_of(change: Change) -> int:
     match change:
         case FilePatch(pieces=pieces):
             return sum(len(data) for _, data in pieces)
-        case Appended(data=data):
+        case Appended(data=data) | RowsAppended(data=data):
             return len(data)
         case CheckpointSaved(sidecar=text, parts=parts):
             return len(text) + sum(map(len, parts.values()))
@@ -116,6 +129,7 @@ class RunScanner:
     skipped: frozenset[str] = frozenset()  # folders that are not scanned
     _files: dict[str, _Sent] = field(default_factory=dict)
     _sidecars: dict[int, bytes] = field(default_factory=dict)  # epoch -> as it was sent
+    _segments: dict[str, int] = field(default_factory=dict)  # of replay buffers: name -> bytes that were sent
 
     def scan(self, *, is_last: bool = False) -> list[Change]:
         """`is_last`: read everything again, also what looks unchanged; clocks of file systems tick in milliseconds."""
@@ -187,18 +201,29 @@ class RunScanner:
         if data:
             yield from self._patched(METRICS, data, signature)
 
-    def _saved_checkpoints(self) -> Iterator[CheckpointSaved]:
+    def _saved_checkpoints(self) -> Iterator[CheckpointSaved | RowsAppended]:
+        """Each after the rows that it needs."""
         for epoch in committed_epochs(self.directory.checkpoints):
             try:
                 text = read_regular_file(self.directory.checkpoints / sidecar_name(epoch), sidecar_text.MAX_BYTES)
                 if self._sidecars.get(epoch) == text:
                     continue
                 change = self._saved(epoch, text)
+                rows = list(self._new_rows(sidecar_text.decode(text, sidecar_name(epoch))))
             except (FileNotFoundError, DamagedFile) as error:  # retention took it away meanwhile, or it is damaged
                 logger.info("Checkpoint %d of %s is not sent: %s", epoch, self.directory.path, error)
                 continue
             self._sidecars[epoch] = text
+            yield from rows
             yield change
+
+    def _new_rows(self, checkpoint: Checkpoint) -> Iterator[RowsAppended]:
+        for segment in segments_of(checkpoint):
+            offset = self._segments.get(segment.name, 0)
+            for data in read_from(self.directory.checkpoints, segment, offset):
+                yield RowsAppended(segment.name, offset, data)
+                offset += len(data)
+            self._segments[segment.name] = offset
 
     def _saved(self, epoch: int, text: bytes) -> CheckpointSaved:
         folder = self.directory.checkpoints
@@ -264,7 +289,9 @@ def _files_in(folder: Path, skipped: frozenset[str], prefix: str = "") -> Iterat
 
 def _is_of_checkpoint(name: str) -> bool:
     folder, _, last = name.rpartition("/")
-    return folder == CHECKPOINTS and (epoch_of_sidecar(last) is not None or epoch_of_data(last) is not None)
+    is_segment = folder == f"{CHECKPOINTS}/{REPLAY_SEGMENTS}" and is_segment_name(last)
+    is_data = epoch_of_sidecar(last) is not None or epoch_of_data(last) is not None
+    return is_segment or (folder == CHECKPOINTS and is_data)
 
 
 def _pieces(data: bytes, changed: Iterable[int]) -> Iterator[tuple[int, bytes]]:

@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from palaestra.checkpoints import durable
 from palaestra.checkpoints import sidecar as sidecar_text
 from palaestra.checkpoints.files import SaveFailed, sidecar_name
-from palaestra.checkpoints.retention import exclusive_change
+from palaestra.checkpoints.replay_segments import append_received
+from palaestra.checkpoints.retention import exclusive_change, sweep_segments
 from palaestra.cluster.training.run_changes import (
     JOURNAL,
     NOT_RESUMED,
@@ -30,6 +31,7 @@ from palaestra.cluster.training.run_changes import (
     CheckpointSaved,
     FilePatch,
     FileRemoved,
+    RowsAppended,
     RunScanner,
 )
 from palaestra.cluster.training.run_sender import RunReport
@@ -184,6 +186,10 @@ def apply_change(directory: RunDirectory, change: Change, *, keep_process: bool 
     match change:
         case CheckpointSaved():
             _save_checkpoint(directory, change)
+        case RowsAppended(name=name, offset=offset, data=data):
+            directory.checkpoints.mkdir(mode=0o700, exist_ok=True)
+            with exclusive_change(directory.checkpoints):
+                append_received(directory.checkpoints, name, offset, data, durable.REAL)
         case CheckpointRemoved(epoch=epoch):
             _remove_checkpoint(directory, epoch)
         case FilePatch(path=name) if name == STATUS and not keep_process:
@@ -253,6 +259,7 @@ def _save_checkpoint(directory: RunDirectory, saved: CheckpointSaved) -> None:
         durable.rewrite_sidecar(folder, described)
         for name in before.files.keys() - described.files.keys():
             (folder / name).unlink(missing_ok=True)
+        sweep_segments(folder)
 
 
 def _remove_checkpoint(directory: RunDirectory, epoch: int) -> None:
@@ -265,6 +272,7 @@ def _remove_checkpoint(directory: RunDirectory, epoch: int) -> None:
         durable.uncommit(folder, epoch)
         for name in files:
             (folder / name).unlink(missing_ok=True)
+        sweep_segments(folder)
 
 
 def _write_status(directory: RunDirectory, patch: FilePatch) -> None:

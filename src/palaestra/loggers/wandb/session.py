@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import netrc
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import astuple, dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,100 @@ from urllib.parse import urlsplit
 
 from palaestra.config.loggers import WandbConfig
 from palaestra.loggers.samples import EVALUATED_RETURN
-from palaestra.loggers.wandb.marks import MarksFile
-from palaestra.loggers.wandb.table import CumulativeTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from palaestra.core.clock import Clock
+
+
+DIGITS = 20
+OLD_COUNT = 5  # before there was a mark for evaluations
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Each is the largest step of its kind that was sent, or that waits on disk in a table to be sent."""
+
+    sample_step: int = -1
+    upload_step: int = -1  # checkpoint files
+    checkpoint_row_step: int = -1
+    episode_row_step: int = -1
+    episode_count: int = 0  # rows sent, over all sessions: the number of the last episode
+    evaluation_step: int = -1  # judgements come late, at steps that were passed long before
+
+
+class MarksFile:
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def read(self) -> Marks:
+        """No marks in a file that is new or damaged: a doubled point is better than a run without W&B."""
+        parts = os.pread(self._descriptor, 4096, 0).split()
+        try:
+            numbers = [int(word) for word in parts]
+        except ValueError:
+            return Marks()
+        return Marks(*numbers) if len(numbers) in (OLD_COUNT, len(fields(Marks))) else Marks()
+
+    def write(self, marks: Marks) -> None:
+        line = b" ".join(b"%0*d" % (DIGITS, number) for number in astuple(marks)) + b"\n"
+        os.pwrite(self._descriptor, line, 0)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+FIRST_PAUSE_SECONDS = 30.0
+PAUSE_SHARE = 0.1  # of the time since the start
+MAX_ROWS = 200_000  # W&B reads no more
+
+
+class CumulativeTable:
+    def __init__(self, wandb: Any, run: Any, key: str, columns: Sequence[str], waiting: Path, clock: Clock) -> None:
+        self._run = run
+        self._key = key
+        self._clock = clock
+        self._started_at = clock.monotonic()
+        self._due_at = self._started_at + FIRST_PAUSE_SECONDS
+        self._row_count = 0
+        self._logged_count = 0
+        # types are not checked: a column without values yet may become one of numbers
+        self._table = wandb.Table(columns=list(columns), log_mode="INCREMENTAL", allow_mixed_types=True)
+
+        waiting_rows = _complete_lines(waiting)
+        self._waiting = waiting.open("w", buffering=1, encoding="utf-8")
+        for row in waiting_rows:
+            self.add(row)
+
+    def add(self, row: Sequence[Any]) -> None:
+        if self._row_count < MAX_ROWS:
+            self._waiting.write(json.dumps(row) + "\n")
+            self._table.add_data(*row)
+            self._row_count += 1
+
+    @property
+    def is_due(self) -> bool:
+        return self._clock.monotonic() >= self._due_at
+
+    def log(self) -> None:
+        """Send the rows since the last time."""
+        if self._row_count > self._logged_count:
+            self._run.log({self._key: self._table})
+            self._logged_count = self._row_count
+            self._waiting.seek(0)
+            self._waiting.truncate()
+        now = self._clock.monotonic()
+        self._due_at = now + max(FIRST_PAUSE_SECONDS, PAUSE_SHARE * (now - self._started_at))
+
+    def close(self) -> None:
+        self._waiting.close()
+
+
+def _complete_lines(path: Path) -> list[list[Any]]:
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
 
 STEP = "global_step"  # CleanRL's name for the x axis
 EPISODE_COLUMNS = ("Episode", "Reward", "Residual", "Rank")

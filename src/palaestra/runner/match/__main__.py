@@ -22,8 +22,7 @@ import torch
 from palaestra.core.errors import PalaestraError
 from palaestra.rendering.frame_buffer import FrameBufferOwner, frame_buffer_path, remove_dead_frame_buffers
 from palaestra.rendering.frame_writer import FrameWriter
-from palaestra.runner.match.display import Display
-from palaestra.runner.match.match import Match
+from palaestra.runner.match.match import Display, Match
 from palaestra.runner.match.plan import ROLE, MatchPlan
 from palaestra.runs.processes import is_alive, process_started_at
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from palaestra.algorithms.base import TORCH_ENGINE
 from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
-from palaestra.core.errors import UsageError
 from palaestra.core.lazy_import import lazy_import
 from palaestra.core.seeds import draw_seed
 from palaestra.training.engines import native_engine
+from palaestra.training.engines.engine_choice import choose_engine
 from palaestra.training.engines.native_envs import exact_native_envs
+from palaestra.training.engines.native_off_policy import NativeOffPolicy
 from palaestra.training.engines.native_ppo import NativePpo
 from palaestra.training.engines.network_plan import Unsupported
 from palaestra.training.engines.numpy_network import build_numpy_network
@@ -73,28 +74,14 @@ def _choose_engine(
     tensors: Callable[[], PpoTensors],
     network: NumpyNetwork | None,
 ) -> Algorithm:
-    """Every rank gets the same engine, because each engine makes collectives of its own."""
-
-    def with_torch(description: str = TORCH_ENGINE) -> Algorithm:
+    def with_torch(description: str) -> Algorithm:
         return _torch_ppo(config, envs, buffer, group, tensors(), description)
 
-    if config.engine == "torch":
-        return with_torch()
-    native, unfit = None, None
-    try:
+    def with_native() -> Algorithm:
         _refuse_unfit(config, buffer)
-        native = NativePpo(config, envs, buffer, group, tensors, network)
-    except Unsupported as error:
-        unfit = error
-    (are_unfit,) = group.max_over_ranks(int(unfit is not None))
-    if native is not None and not are_unfit:
-        return native
-    reason = unfit or Unsupported("another rank's machine")
-    if config.engine == "auto":
-        return with_torch(f"torch; native cannot take it: {reason}")
-    raise UsageError(
-        f"engine=native cannot take {reason}.", "Set engine=torch, or engine=auto to take native wherever it fits."
-    ) from reason
+        return NativePpo(config, envs, buffer, group, tensors, network)
+
+    return choose_engine(config, group, with_torch, with_native)
 
 
 def with_engine_of(algorithm: Algorithm, captured_by: str) -> Algorithm:
@@ -106,6 +93,8 @@ def with_engine_of(algorithm: Algorithm, captured_by: str) -> Algorithm:
         ppo = algorithm
         reason = "torch, with which the run began"
         return _torch_ppo(ppo.config, ppo.envs, ppo.buffer, ppo.group, ppo.tensors, reason)
+    if isinstance(algorithm, NativeOffPolicy) and algorithm.config.engine == "auto" and captured_by == TORCH_ENGINE:
+        return algorithm.with_torch("torch, with which the run began")
     return algorithm
 
 

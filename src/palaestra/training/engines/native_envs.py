@@ -112,14 +112,14 @@ class ClassicControlEnvs:
         self._python_envs: list[Any] = envs.envs
         first: Any = self._python_envs[0]
         constants = _constants(first, specs[0])
-        time_limit = first._max_episode_steps
+        self.time_limit: int = first._max_episode_steps
         for env, spec in zip(list[Any](self._python_envs), specs, strict=True):
-            if _constants(env, spec) != constants or env._max_episode_steps != time_limit:
+            if _constants(env, spec) != constants or env._max_episode_steps != self.time_limit:
                 raise Unsupported("copies of an environment that differ")
         self._to_python_state = specs[0].to_python_state
         self._compiled = compiled
         self.is_exact = specs[0].is_exact
-        self.native = compiled.NativeEnvs(specs[0].dynamics, constants, envs.count, time_limit)
+        self.native = compiled.NativeEnvs(specs[0].dynamics, constants, envs.count, self.time_limit)
         self.is_imported = False  # the compiled environments hold the current state
 
     def import_state(self) -> None:

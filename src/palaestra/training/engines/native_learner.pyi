@@ -1,4 +1,5 @@
-"""PPO for networks of linear layers, embedding tables and recurrent cells (native/engine/).
+"""PPO for networks of linear layers, embedding tables and recurrent cells, and learners of DQN, PQN, SAC and TD3
+(native/engine/).
 
 Arrays are read and written in place, never copied; one of another dtype or size is an error that names it.
 """
@@ -100,6 +101,195 @@ class Learner:
         """The norm of the last gradient. `generator`: the capsule of a NumPy bit generator"""
 
     def stats(self) -> dict[str, Any]: ...
+
+class NetworkPass:
+    """Forward and backward passes of a network without cells and tables, over at most `rows` samples."""
+
+    def __init__(
+        self,
+        network: NetworkPlan,
+        parameter_count: int,
+        rows: int,
+        *,
+        input_gradients: bool = False,
+        kernels: str = "",
+    ) -> None: ...
+    def forward(self, parameters: NDArray[np.float32], inputs: NDArray[np.float32]) -> None: ...
+    def read_slot(self, slot: int, out: NDArray[np.float32]) -> None:
+        """The slot's activations after `forward`, [rows, size]"""
+
+    def write_grads(self, slot: int, grads: NDArray[np.float32]) -> None:
+        """d loss / d outputs of an output slot, [rows, size], before `backward`"""
+
+    def backward(
+        self,
+        parameters: NDArray[np.float32],
+        input_columns: tuple[int, int],
+        gradient: NDArray[np.float32] | None,
+    ) -> None:
+        """`input_columns`: [first, last) of the input whose grads are computed. `gradient`: None: not wanted"""
+
+    def read_input_grads(self, out: NDArray[np.float32]) -> None:
+        """d loss / d input after `backward`, [rows, inputs]; valid in the columns asked for"""
+
+class AdamConfig:
+    def __init__(
+        self,
+        *,
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+        weight_decay: float,
+        is_rectified: bool,
+        max_grad_norm: float,
+    ) -> None:
+        """`is_rectified`: RAdam. `max_grad_norm`: infinite, if gradients are not clipped"""
+
+class OffPolicyConfig:
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        threads: int,
+        exploration_seed: int,
+        replay_seed: int,
+        epsilon_seed: int = 0,
+        noise_seed: int = 0,
+        target_noise_seed: int = 0,
+    ) -> None:
+        """Seeds of the streams of random numbers; see algorithms/counter_rng.py"""
+
+class ActionSpace:
+    def __init__(self, *, choices: int = 0, half_width: list[float] = ..., middle: list[float] = ...) -> None:
+        """A number of choices, or the bounds of continuous actions"""
+
+class DqnConfig:
+    def __init__(
+        self, *, is_double: bool, is_huber: bool, tau: float, priority_alpha: float, priority_epsilon: float
+    ) -> None: ...
+
+class ActorCriticConfig:
+    def __init__(self, *, critics: int, policy_interval: int, n_step: int, gamma: float, tau: float) -> None:
+        """`critics`: 1 or 2, whose parameters lie one behind the other"""
+
+class Td3Config:
+    def __init__(self, *, exploration_noise: float, target_noise: float, target_noise_clip: float) -> None:
+        """Standard deviations, in halves of an action's range"""
+
+class OffPolicyLearner:
+    """Acts, and learns from a replay buffer, in arrays of the caller."""
+
+    largest_priority: float
+
+    @property
+    def kernels(self) -> str: ...
+    @property
+    def learning_seconds(self) -> float:
+        """That updates took since `take_figures`"""
+
+    @property
+    def last_norm(self) -> float:
+        """Of the last gradient; not finite, if it ended `learn` or `run`"""
+
+    def set_position(self, position: tuple[int, int, int, list[int]], finals: NDArray[Any] | None = None) -> None:
+        """Of the buffer: current row, complete rows, rows so far, free slots of `finals`. `finals`: another array"""
+
+    def position(self) -> tuple[int, int, int, list[int]]: ...
+    def pack(self) -> None:
+        """After parameters were changed outside"""
+
+    def act(self, number: int, is_random: bool, exploration: float) -> None:
+        """Write the actions of step `number` of all environments to the buffer's current row"""
+
+    def learn(
+        self, count: int, first: int, learning_rate: float, second_rate: float, reducer: Reducer | None = None
+    ) -> int:
+        """Make `count` updates after `first` others; how many were made before a gradient was not finite"""
+
+    def update_targets(self) -> None: ...
+    def run(
+        self,
+        *,
+        envs: NativeEnvs,
+        first_step: int,
+        first_update: int,
+        is_random: NDArray[np.bool_],
+        exploration: NDArray[np.float64],
+        updates_due: NDArray[np.int32],
+        targets_due: NDArray[np.int32],
+        learning_rates: NDArray[np.float64],
+        second_rates: NDArray[np.float64],
+        reducer: Reducer | None = None,
+    ) -> tuple[int, dict[str, list[Any]]]:
+        """A whole iteration, of which the arrays say what happens at and after each step of all environments.
+
+        The number of updates, and the ended episodes as the columns of EpisodeColumns.
+        """
+
+    def take_figures(self) -> list[tuple[str, float, int]]:
+        """Since the last call: the name of each metric, its sum over updates, and their number"""
+
+def make_dqn_learner(
+    *,
+    network: NetworkPlan,
+    network_input: InputPlan,
+    action_space: ActionSpace,
+    parameters: dict[str, NDArray[np.float32]],
+    target: NDArray[np.float32],
+    buffer: dict[str, NDArray[Any]],
+    normalizer: NormalizerPlan | None,
+    config: OffPolicyConfig,
+    adam: AdamConfig,
+    dqn: DqnConfig,
+    priorities: NDArray[np.float64] | None,
+    n_step: int,
+    gamma: float,
+    kernels: str = "",
+) -> OffPolicyLearner:
+    """`parameters`: values, gradient, exp_avg, exp_avg_sq and step_count. `priorities`: the sums of a sum tree"""
+
+def make_sac_learner(
+    *,
+    actor: NetworkPlan,
+    critic: NetworkPlan,
+    network_input: InputPlan,
+    action_space: ActionSpace,
+    actor_parameters: dict[str, NDArray[np.float32]],
+    critic_parameters: dict[str, NDArray[np.float32]],
+    critic_targets: NDArray[np.float32],
+    temperature: dict[str, NDArray[np.float32]],
+    learns_temperature: bool,
+    target_entropy: float,
+    buffer: dict[str, NDArray[Any]],
+    normalizer: NormalizerPlan | None,
+    config: OffPolicyConfig,
+    adam: AdamConfig,
+    settings: ActorCriticConfig,
+    kernels: str = "",
+) -> OffPolicyLearner:
+    """`critic`: of one critic, whose input is the observation and, for continuous actions, the action behind it.
+    `temperature`: its logarithm and what Adam keeps of it
+    """
+
+def make_td3_learner(
+    *,
+    actor: NetworkPlan,
+    critic: NetworkPlan,
+    network_input: InputPlan,
+    action_space: ActionSpace,
+    actor_parameters: dict[str, NDArray[np.float32]],
+    actor_target: NDArray[np.float32],
+    critic_parameters: dict[str, NDArray[np.float32]],
+    critic_targets: NDArray[np.float32],
+    buffer: dict[str, NDArray[Any]],
+    normalizer: NormalizerPlan | None,
+    config: OffPolicyConfig,
+    adam: AdamConfig,
+    settings: ActorCriticConfig,
+    td3: Td3Config,
+    kernels: str = "",
+) -> OffPolicyLearner:
+    """`actor`: ends with tanh"""
 
 class EnvState:
     def __init__(

@@ -51,13 +51,13 @@ class CellKind(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerPlan:
-    """A linear layer from one slot to another."""
+    """A linear layer from one slot to another. Without weights it adds its source as it is: a residual connection."""
 
     source: int
     target: int
     inputs: int
     outputs: int
-    weight_offset: int  # [outputs, inputs]
+    weight_offset: int | None  # [outputs, inputs]
     weight_row_stride: int  # inputs, or more for a block of columns
     bias_offset: int | None  # [outputs]
     activation: Activation  # of the target
@@ -90,14 +90,26 @@ class CellPlan:
     recurrent_bias_offset: int | None  # [gates * size]
 
 
+@dataclass(frozen=True, kw_only=True)
+class NormPlan:
+    """Layer normalization of everything that is added to a target, before its activation."""
+
+    target: int
+    size: int
+    weight_offset: int  # [size]
+    bias_offset: int  # [size]
+    epsilon: float
+
+
 @dataclass
 class NetworkPlan:
     slot_sizes: list[int]
     layers: list[LayerPlan] = field(default_factory=list)
     tables: list[TablePlan] = field(default_factory=list)
     cells: list[CellPlan] = field(default_factory=list)
-    action_slot: int = 0
-    value_slot: int = 0
+    norms: list[NormPlan] = field(default_factory=list)
+    action_slot: int | None = None  # outputs; None: a network without it
+    value_slot: int | None = None
     log_std_offset: int | None = None  # for continuous actions
     memory_names: list[str] = field(default_factory=list)  # of the cells' states, cell by cell
     input_part: str | None = ""  # the part of the observation in slot 0; None: no part, slot 0 has size 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from palaestra.policies.activations import tanh, unchanged
@@ -18,6 +18,7 @@ from palaestra.training.engines.network_plan import (
     CellPlan,
     LayerPlan,
     NetworkPlan,
+    NormPlan,
     TablePlan,
     Unsupported,
 )
@@ -92,12 +93,55 @@ class PlanBuilder:
         return len(self.plan.slot_sizes) - 1
 
     def add_layer(
-        self, sources: Slots, weight: Tensor, bias: Tensor, activation: Callable[[Tensor], Tensor] = unchanged
+        self,
+        sources: Slots,
+        layer: nn.Linear,
+        activation: Callable[[Tensor], Tensor] = unchanged,
+        norm: nn.LayerNorm | None = None,
     ) -> int:
-        """Add a linear layer with a slot of its own, and return the slot."""
-        slot = self.new_slot(weight.shape[0])
-        self.add_to(Target(slot, activation), sources, weight, bias)
+        """Add a linear layer with a slot of its own, and return the slot. A norm stands before the activation."""
+        slot = self.new_slot(layer.out_features)
+        self.add_to(Target(slot, activation), sources, layer.weight, layer.bias)
+        if norm is not None:
+            self.add_norm(slot, norm)
         return slot
+
+    def add_sum(self, *sources: int) -> int:
+        """Add a slot that is the sum of others, and return it."""
+        slot = self.new_slot(self.plan.slot_sizes[sources[0]])
+        for source in sources:
+            self.add_identity(Target(slot), source)
+        return slot
+
+    def add_identity(self, target: Target, source: int) -> None:
+        """Add a slot to the target as it is."""
+        size = self.plan.slot_sizes[source]
+        assert size == self.plan.slot_sizes[target.slot], "the policy's components check their shapes"
+        layer = LayerPlan(
+            source=source,
+            target=target.slot,
+            inputs=size,
+            outputs=size,
+            weight_offset=None,
+            weight_row_stride=0,
+            bias_offset=None,
+            activation=target.activation,
+        )
+        self.plan.layers.append(layer)
+
+    def add_norm(self, target: int, norm: nn.LayerNorm) -> None:
+        """Normalise all that is added to a slot, before its activation."""
+        size = self.plan.slot_sizes[target]
+        assert norm.normalized_shape == (size,), "the policy's components check their shapes"
+        plan = NormPlan(
+            target=target,
+            size=size,
+            weight_offset=self.offset_of(norm.weight),
+            bias_offset=self.offset_of(norm.bias),
+            epsilon=norm.eps,
+        )
+        self.plan.norms.append(plan)
+        self.used_parameters += 2 * size
 
     def add_to(self, target: Target, sources: Slots, weight: Tensor, bias: Tensor) -> None:
         """Add a layer for each source: each has a block of columns of the weights, the first one the bias."""
@@ -139,7 +183,8 @@ class PlanBuilder:
 
     def add_cell(self, sources: Slots, cell: CellParameters, names: tuple[str, ...]) -> int:
         """Add a recurrent cell and the layer of its gates, and return the slot of its hidden state."""
-        gates = self.add_layer(sources, cell.weight, cell.bias)
+        gates = self.new_slot(cell.weight.shape[0])
+        self.add_to(Target(gates), sources, cell.weight, cell.bias)
         target = self.new_slot(cell.size)
         weight, bias = (None, None) if cell.recurrent is None else map(self.offset_of, cell.recurrent)
         plan = CellPlan(

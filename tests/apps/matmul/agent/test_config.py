@@ -54,7 +54,7 @@ def test_aliases_of_fields_are_accepted():
         ({"format": "0x2x2"}, "side 0"),
         ({"format": "9x9x9"}, "too large: more than 32,768"),
         ({"field": "q"}, "invalid field: q"),
-        ({"field": "gf3"}, "No field named 'gf3'"),
+        ({"field": "gf5"}, "No field named 'gf5'"),
         ({"max_rank": -1}, "max_rank"),
         ({"max_rnak": 1}, "No setting named 'max_rnak'"),
     ],

@@ -17,7 +17,7 @@ from palaestra.apps.matmul.agent.episode import (
 )
 from palaestra.apps.matmul.agent.tensor_game import slice_rank
 from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, modulo_2, naive_factorization
+from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.symmetry import are_equivalent
 from palaestra.apps.matmul.schemes.transformations import random_equivalent
@@ -122,9 +122,3 @@ def test_equal_rows_of_a_scheme_cancel(strassen_bits):
 def test_an_invalid_scheme_is_refused(strassen_bits):
     with pytest.raises(NotAnAlgorithm):
         verified_masks(from_masks(to_masks(strassen_bits)[:6], SMALL))
-
-
-def test_an_integer_scheme_reduces_modulo_2(strassen):
-    assert verify(modulo_2(strassen)).rank == 7
-    doubled = Factorization(SMALL, Field.Z, *(np.concatenate([f, 2 * f[:1]]) for f in strassen.factors))
-    assert modulo_2(doubled).rank == 7

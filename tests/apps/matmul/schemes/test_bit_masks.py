@@ -5,7 +5,10 @@ from dataclasses import replace
 import pytest
 
 from palaestra.apps.matmul.schemes.bit_masks import (
+    check_fits_word,
     cyclic_rank,
+    decode_claim,
+    encode_claim,
     expand_cyclic,
     from_masks,
     from_signed_masks,
@@ -17,6 +20,7 @@ from palaestra.apps.matmul.schemes.bit_masks import (
 )
 from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.rings import convert
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.apps.matmul.search.flip_walk import IS_COMPILED, resume_cyclic_walk
 from palaestra.core.errors import UsageError
@@ -37,9 +41,23 @@ def test_all_sixty_four_bits_are_used():
     assert from_masks(masks, Format(8, 8, 8)).rank == 512
 
 
-def test_a_matrix_with_more_entries_is_refused():
+def test_masks_reach_256_entries():
+    masks = to_masks(naive_factorization(Format(16, 1, 16), Field.GF2))
+    assert max(max(row) for row in masks) == 1 << 255
+    assert from_masks(masks, Format(16, 1, 16)).rank == 256
+
+
+@pytest.mark.parametrize("field", [Field.GF2, Field.Z3, Field.ZT])
+def test_every_walked_ring_round_trips(field, strassen):
+    claim = convert(strassen, field)
+    back = decode_claim(encode_claim(claim), claim.format, field)
+    assert back.field is field
+    assert all((one == other).all() for one, other in zip(back.factors, claim.factors, strict=True))
+
+
+def test_a_guided_walk_is_limited_to_one_word():
     with pytest.raises(UsageError, match="9x8x8"):
-        to_masks(naive_factorization(Format(9, 8, 8), Field.GF2))
+        check_fits_word(Format(9, 8, 8))
 
 
 def test_signed_masks_round_trip(strassen):

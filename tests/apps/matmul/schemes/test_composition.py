@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import permutations
-
 import numpy as np
 import pytest
 
 from palaestra.apps.matmul.schemes.bit_masks import from_masks
 from palaestra.apps.matmul.schemes.composition import (
-    build_best_start,
     find_tensor_products,
     join_schemes,
     project,
@@ -37,49 +33,6 @@ def test_mismatched_schemes_cannot_be_joined(strassen, strassen_bits):
         join_schemes(strassen, naive_factorization(Format(1, 3, 2), Field.ZT), "rows")
     with pytest.raises(UsageError, match="Cannot join"):
         join_schemes(strassen, strassen_bits, "rows")
-
-
-@pytest.mark.parametrize(
-    ("sides", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 17), ((4, 4, 4), 56), ((1, 2, 2), 4)]
-)
-def test_known_schemes_are_used_wherever_they_fit(sides, rank, strassen):
-    """4x4x4 from eight blocks of 2x2x2, combined by the naive scheme: 8 * 7."""
-    start = build_best_start(Format(*sides), Field.GF2, [("strassens", verify(strassen))])
-    assert (start.scheme.rank, start.scheme.field) == (rank, Field.GF2)
-    assert start.parents == (("strassens",) if rank != 4 else ())
-
-
-def test_a_scheme_serves_all_orders_of_its_sides(strassen):
-    joined = verify(join_schemes(strassen, naive_factorization(Format(2, 2, 1), Field.ZT), "columns"))
-    assert joined.rank == 11
-    for sides in ((2, 2, 3), (2, 3, 2), (3, 2, 2)):
-        assert build_best_start(Format(*sides), Field.GF2, [("it", joined)]).parents == ("it",)
-
-
-def test_without_known_schemes_the_start_is_naive():
-    assert build_best_start(Format(2, 3, 2), Field.GF2, []).scheme.rank == 12
-
-
-def test_only_schemes_valid_over_the_field_are_used(strassen):
-    base, inverse = np.array([[1, 2], [0, 1]]), np.array([[1, -2], [0, 1]])
-    large = replace(
-        strassen,
-        field=Field.Z,
-        u=(base @ strassen.u.reshape(-1, 2, 2)).reshape(-1, 4),
-        w=(inverse.T @ strassen.w.reshape(-1, 2, 2)).reshape(-1, 4),
-    )
-    known = [("large", verify(large))]
-    assert large.largest_coefficient > 1
-    ranks = {
-        field: build_best_start(Format(2, 2, 2), field, known).scheme.rank for field in (Field.GF2, Field.ZT, Field.Z)
-    }
-    assert ranks == {Field.GF2: 7, Field.ZT: 8, Field.Z: 7}
-    assert build_best_start(Format(2, 2, 4), Field.ZT, [*known, ("small", verify(strassen))]).scheme.rank == 14
-
-
-def test_schemes_over_q_are_ignored(strassen):
-    halves = replace(strassen, field=Field.Q, u=strassen.u * 2, denominators=(2, 1, 1))
-    assert build_best_start(Format(2, 2, 2), Field.GF2, [("halves", verify(halves))]).scheme.rank == 8
 
 
 def test_a_tensor_product_is_valid(strassen):
@@ -125,14 +78,6 @@ def test_projection_inverts_a_join_in_any_basis():
         made = verify(project(claim, at))
         assert sorted(made.format.sides) == [2, 3, 3]
         assert made.rank <= 18
-
-
-def test_projections_of_larger_schemes_are_used(strassen_bits):
-    larger = verify(join_schemes(strassen_bits, naive_factorization(Format(2, 2, 2), Field.GF2), "columns"))
-    for sides in set(permutations((2, 2, 3))):
-        start = build_best_start(Format(*sides), Field.GF2, [("larger", larger)])
-        assert start.parents == ("larger",)
-        assert start.scheme.rank == 11
 
 
 def test_over_the_integers_projection_removes_an_index(strassen):

@@ -20,7 +20,20 @@ from palaestra.apps.matmul.search.reduce_additions import minimize_additions
 
 def test_ranks_are_compared_within_a_field():
     ranks = {field: known_rank(Format(4, 4, 4), field) for field in Field}
-    assert ranks == {Field.GF2: 47, Field.ZT: 49, Field.Z: 49, Field.Q: 48}
+    assert ranks == {
+        Field.GF2: 47,
+        Field.Z3: 49,
+        Field.ZT: 49,
+        Field.Z: 49,
+        Field.Q: 48,
+        Field.ZI: 49,
+        Field.QI: 48,
+    }
+
+
+def test_every_format_up_to_8x8x8_is_known():
+    sides = [(n, m, p) for n in range(2, 9) for m in range(n, 9) for p in range(m, 9)]
+    assert all(known_rank(Format(*each), Field.ZT) for each in sides)
 
 
 @pytest.mark.parametrize(("columns", "additions"), [(3, 17), (4, 26), (5, 28)])

@@ -139,3 +139,36 @@ def test_a_plus_never_exceeds_the_margin():
     for _ in range(200):
         walk.run(1, 1, 2, 0)
         assert walk.rank <= walk.best_rank + 2
+
+
+@needs_compiler
+@pytest.mark.parametrize("bits", [60, 150, 200])
+@pytest.mark.parametrize("ring", [Field.GF2, Field.Z3, Field.ZT])
+def test_walks_of_several_words_take_the_same_steps(ring, bits):
+    rows = naive_masks(2, 3, 2) if ring is Field.GF2 else signed_school(2, 3, 2)
+    narrow = flip_walk.resume_walk(rows, rows, 5, 0, ring)
+    moved = [[mask << bits for mask in row] for row in rows]
+    wide = flip_walk.resume_walk(moved, moved, 5, 0, ring)
+    for _ in range(5):
+        assert narrow.run(2000, 300, 2, 0) == wide.run(2000, 300, 2, 0)
+        assert [[mask >> bits for mask in row] for row in wide.current] == narrow.current
+        assert (wide.best_rank, wide.rng_state) == (narrow.best_rank, narrow.rng_state)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("sides", "rank"), [((2, 2, 2), 7), ((2, 2, 3), 11), ((2, 3, 3), 16)])
+def test_the_walk_modulo_3_visits_valid_schemes_only(sides, rank):
+    rows = signed_school(*sides)
+    walk = flip_walk.resume_walk(rows, rows, 1, 0, Field.Z3)
+    for _ in range(100):
+        walk.run(200_000, 5_000, 2, rank)
+        assert verify(from_signed_masks(walk.current, Format(*sides), Field.Z3))
+        if walk.best_rank == rank:
+            break
+    assert verify(from_signed_masks(walk.best, Format(*sides), Field.Z3)).rank == rank
+
+
+def test_without_the_compiled_module_a_walk_modulo_3_is_refused(monkeypatch):
+    monkeypatch.setattr(flip_walk, "IS_COMPILED", False)
+    with pytest.raises(UsageError, match="walk over z3 needs"):
+        flip_walk.resume_walk(signed_school(2, 2, 2), signed_school(2, 2, 2), 1, 0, Field.Z3)

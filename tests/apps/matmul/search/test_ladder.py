@@ -142,7 +142,7 @@ def test_a_search_without_rung_pools_is_read():
 def test_over_the_integers_only_schemes_that_lift_are_extended_or_stored(monkeypatch):
     state = run_to_end(start_ladder(SMALL[:2], Field.ZT, 1, 1), replace(RULES, target=11))
     assert lift_to_field(Field.ZT, state.best, state.format).field is Field.ZT
-    monkeypatch.setattr(ladder, "lift", lambda proved, deadline: None)
+    monkeypatch.setattr(ladder, "lift", lambda proved, deadline, **_: None)
     monkeypatch.setattr(ladder, "_LIFTED", {})
     state = start_ladder(SMALL[:2], Field.Z, 1, 1)
     for _ in range(5):

@@ -14,6 +14,8 @@ from palaestra.apps.matmul.config import DiscoverConfig
 from palaestra.apps.matmul.discover import find_or_create_run
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance
 from palaestra.apps.matmul.schemes.fields import Field
+from palaestra.apps.matmul.schemes.rings import can_convert
+from palaestra.apps.matmul.schemes.scheme_files import encode_scheme
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.apps.matmul.search import ladder
 from palaestra.apps.matmul.search.ladder import start_ladder
@@ -86,7 +88,7 @@ def test_a_search_can_start_from_the_archive(workplace):
 def test_an_archived_start_counts_even_if_its_bits_do_not_lift(workplace, monkeypatch, strassen):
     archive = Archive(workplace / "runs")
     archive.add(verify(strassen), Provenance("", "brought in", 0, 0, 0.0, 0.0, 0.0))
-    monkeypatch.setattr(ladder, "lift", lambda proved, deadline: None)
+    monkeypatch.setattr(ladder, "lift", lambda proved, deadline, **_: None)
     monkeypatch.setattr(ladder, "_LIFTED", {})
     directory, result = run_search("first", field="zt", start="archive", target=7, seconds=5, bench=False, polish=0)
     assert (result.rank, result.field) == (7, "zt")
@@ -94,7 +96,7 @@ def test_an_archived_start_counts_even_if_its_bits_do_not_lift(workplace, monkey
 
 
 def test_a_lift_timeout_leaves_the_search_unchanged(workplace, monkeypatch):
-    def late(proved, deadline):
+    def late(proved, deadline, **_):
         if deadline == math.inf:
             return lift(proved)
         raise LiftTimeout
@@ -133,3 +135,20 @@ def test_a_tensor_product_of_discoveries_is_found_without_a_flip(workplace):
     assert (result.rank, result.comparison) == (49, "matches")
     log = json.loads((directory.checkpoints / "checkpoint_log.json").read_text())
     assert log["checkpoints"][-1]["agent_step"] == result.flips
+
+
+def test_a_search_can_start_from_a_file(strassen, workplace):
+    """The file's scheme has the target rank already; it is archived with its fingerprint as parent."""
+    (workplace / "s.json").write_text(json.dumps(encode_scheme(strassen)))
+    _, result = run_search("first", field="zt", start="s.json", seconds=5, bench=False, polish=0)
+    assert (result.rank, result.field, result.flips) == (7, "zt", 0)
+    (workplace / "s.json").unlink()
+    assert run_search("first", field="zt", start="s.json", seconds=5, bench=False, polish=0)[1].rank == 7
+
+
+@pytest.mark.parametrize(("field", "walk"), [("z3", "auto"), ("q", "auto"), ("zt", "zt"), ("z", "z3"), ("q", "zt")])
+def test_every_field_and_walk_finds_a_valid_scheme(field, walk, workplace):
+    _, result = run_search("first", field=field, walk=walk, seconds=20, bench=False, polish=0)
+    assert result.rank == 7
+    proved = Archive(Path("runs")).read(Path(result.file)).scheme
+    assert can_convert(proved.claim, Field(field))

@@ -15,7 +15,7 @@ def test_a_script_runs_where_nothing_is_installed(tmp_path):
     (tmp_path / "beside.py").write_text("VALUE = 5\n")
     script.write_text("import sys, beside\nglobal_step = beside.VALUE\nprint(sys.argv[1:], __name__)\nsys.exit(3)\n")
     reading, writing = os.pipe()
-    order = {
+    spec = {
         "script": str(script),
         "argv": ["--seed", "1"],
         "save_seconds": 0,
@@ -25,7 +25,7 @@ def test_a_script_runs_where_nothing_is_installed(tmp_path):
         "frame_buffer": None,
     }
     done = subprocess.run(
-        [sys.executable, "-S", "-E", str(Path(bootstrap.__file__)), json.dumps(order)],
+        [sys.executable, "-S", "-E", str(Path(bootstrap.__file__)), json.dumps(spec)],
         capture_output=True,
         text=True,
         pass_fds=(writing,),
@@ -34,5 +34,5 @@ def test_a_script_runs_where_nothing_is_installed(tmp_path):
     messages = [one for line in os.read(reading, 1 << 16).splitlines() for one in json.loads(line)]
     os.close(reading)
     assert (done.stdout, done.stderr, done.returncode) == ("['--seed', '1'] __main__\n", "", 3)
-    assert messages[0][:2] == ["adapted", ["tyro is not installed; a small one stands in for it"]]
-    assert messages[-1] == ["ended", "failed", "the script left with 3", 5, 0]
+    assert messages[0][:2] == ["adapted", ["tyro is not installed; a small substitute reads the arguments"]]
+    assert messages[-1] == ["ended", "failed", "the script exited with 3", 5, 0]

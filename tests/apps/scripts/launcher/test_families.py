@@ -15,10 +15,10 @@ from torch.distributions import Bernoulli, Categorical, Normal
 
 from palaestra.apps.scripts.launcher.families import (
     TransformerMemory,
-    expected,
+    deterministic_actions,
+    expected_values,
     family_of,
     has_transformer_memory,
-    likeliest,
 )
 from palaestra.apps.scripts.launcher.weights import Mismatch
 
@@ -98,9 +98,9 @@ class C51(nn.Module):
         return torch.argmax((pmfs * self.atoms).sum(2), 1), pmfs
 
 
-def chosen(networks, space, is_likeliest=True):
+def chosen(networks, space, deterministic=True):
     family = family_of(networks, [])
-    return family.name, family.actor(networks, space)(SEEN, is_likeliest)
+    return family.name, family.actor(networks, space)(SEEN, deterministic)
 
 
 def test_a_discrete_policy_takes_its_largest_logit_and_draws_when_it_shall():
@@ -130,7 +130,7 @@ def test_an_actor_with_noise_takes_its_mean_within_bounds():
     networks = {"qf1": Critic(), "actor": SacActor()}
     name, action = chosen(networks, BOX)
     wanted = torch.tanh(networks["actor"].mean(SEEN)).clamp(-0.5, 0.5)
-    assert name == "actor with noise of its own"
+    assert name == "stochastic actor"
     assert torch.equal(action, wanted)
 
 
@@ -145,7 +145,7 @@ def test_a_distribution_of_returns_takes_the_largest_expectation():
     network = C51()
     name, action = chosen({"q_network": network}, DISCRETE)
     values = [(torch.softmax(pair, 0) * network.atoms).sum().item() for pair in network.network(SEEN).view(4, 2)]
-    assert (name, action.item()) == ("distribution of returns", int(np.argmax(values)))
+    assert (name, action.item()) == ("distributional Q-learning", int(np.argmax(values)))
 
 
 def test_q_learning_takes_the_largest_value_of_the_network_that_learns():
@@ -157,14 +157,14 @@ def test_q_learning_takes_the_largest_value_of_the_network_that_learns():
 def test_values_of_atoms_and_of_quantiles_are_expectations():
     chances = torch.tensor([[[0.9, 0.1], [0.2, 0.8]]])
     holder = nn.Module()
-    assert expected(chances, holder).tolist() == [[0.5, 0.5]]
+    assert expected_values(chances, holder).tolist() == [[0.5, 0.5]]
     holder.support = torch.tensor([0.0, 10.0])
-    assert expected(chances, holder)[0].tolist() == pytest.approx([1.0, 8.0])
+    assert expected_values(chances, holder)[0].tolist() == pytest.approx([1.0, 8.0])
 
 
 def test_distributions_are_as_before_when_it_is_over():
     before = Categorical.sample, Normal.sample, Normal.rsample
-    with likeliest(True):
+    with deterministic_actions(True):
         assert Bernoulli(torch.tensor([0.6, 0.4])).sample().tolist() == [1.0, 0.0]
         assert Normal(torch.tensor(3.0), torch.tensor(1.0)).sample((2,)).tolist() == [3.0, 3.0]
     assert before == (Categorical.sample, Normal.sample, Normal.rsample)
@@ -192,7 +192,8 @@ def test_a_plain_network_gives_the_largest_value_or_the_continuous_action_itself
 def test_a_plain_network_of_another_shape_tells_what_it_would_have_to_offer():
     policy = nn.Sequential(nn.Linear(3, 5))
     act = family_of({"policy": policy}, []).actor({"policy": policy}, BOX)
-    with pytest.raises(Mismatch, match=r"gives \[5\] where an action has the shape \[2\]; it must have a method"):
+    reported = r"returns shape \[5\], an action has shape \[2\]; the network must have a method"
+    with pytest.raises(Mismatch, match=reported):
         act(SEEN, True)
 
 

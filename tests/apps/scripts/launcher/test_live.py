@@ -67,12 +67,12 @@ def test_a_frame_buffer_that_is_not_there_yet_is_looked_for_again(tmp_path, open
 
 def test_what_cannot_be_rendered_ends_the_live_view_and_nothing_else(frame_buffer, open_view):
     path, reader = frame_buffer
-    said = []
-    view = open_view(path, 0.02, lambda *message: said.append(message))
+    messages = []
+    view = open_view(path, 0.02, lambda *message: messages.append(message))
     view.figures = lambda: (40, 2)
     want(reader, 0)
     assert view.check({0: probe(None)}, time.monotonic()) == float("inf")
-    assert said == [("unseen", "ValueError: no screen")]
+    assert messages == [("live_view_failed", "ValueError: no screen")]
     assert (reader.heartbeat().condition, reader.heartbeat().reason) == ("failed", "ValueError: no screen")
 
 

@@ -7,7 +7,7 @@ import gymnasium
 import pytest
 import torch
 
-from palaestra.apps.scripts.launcher.match import SlotScreen
+from palaestra.apps.scripts.launcher.match import SlotView
 from palaestra.core.errors import UsageError
 from palaestra.rendering.frame_buffer import FrameBufferOwner
 from palaestra.rendering.frame_format import Demand, Numbers
@@ -43,7 +43,7 @@ def test_a_slot_is_written_only_while_a_viewer_wants_it(buffer, reader):
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=1)
     numbers = Numbers(4, 1.0, 2.0, 3)
-    with closing(SlotScreen(buffer, 1)) as screen:
+    with closing(SlotView(buffer, 1)) as screen:
         screen.show(env, numbers)
         want(reader, 0)
         screen.show(env, numbers)
@@ -56,7 +56,7 @@ def test_a_slot_is_written_only_while_a_viewer_wants_it(buffer, reader):
 
 
 def test_a_frame_buffer_that_is_not_there_yet_is_no_reason_to_stop(tmp_path):
-    with closing(SlotScreen(tmp_path / "later.frames", 0)) as screen:
+    with closing(SlotView(tmp_path / "later.frames", 0)) as screen:
         screen.show(None, Numbers(0, 0.0, 0.0, 0))
 
 

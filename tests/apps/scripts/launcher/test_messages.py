@@ -6,7 +6,7 @@ import select
 
 import pytest
 
-from palaestra.apps.scripts.launcher.messages import WHOLE_BYTES, MessageWriter, generation, pieces
+from palaestra.apps.scripts.launcher.messages import ATOMIC_WRITE_BYTES, MessageWriter, encode_lines, fork_count
 
 
 @pytest.fixture
@@ -23,41 +23,41 @@ def lines(reading):
 
 def test_messages_arrive_in_order_when_the_writer_is_closed(pipe):
     reading, writing = pipe
-    wire = MessageWriter(writing)
-    wire.start(lambda: None)
+    writer = MessageWriter(writing)
+    writer.start(lambda: None)
     for number in range(5):
-        wire.say("scalar", number)
-    wire.close()
+        writer.send("scalar", number)
+    writer.close()
     assert lines(reading) == [["scalar", number] for number in range(5)]
 
 
 def test_before_every_flush_there_is_a_word_about_how_things_stand(pipe):
     reading, writing = pipe
-    wire = MessageWriter(writing)
-    wire.start(lambda: wire.say("beat"))
+    writer = MessageWriter(writing)
+    writer.start(lambda: writer.send("heartbeat"))
     assert select.select([reading], [], [], 30)[0]
-    assert ["beat"] in lines(reading)
-    wire.close()
+    assert ["heartbeat"] in lines(reading)
+    writer.close()
 
 
 def test_pieces_are_whole_lines_that_a_pipe_takes_at_once():
     messages = [["scalar", "x" * 100, number] for number in range(200)]
-    found = pieces(messages)
+    found = encode_lines(messages)
     assert 1 < len(found) < 10
-    assert all(len(piece) <= WHOLE_BYTES and piece.endswith(b"\n") for piece in found)
+    assert all(len(piece) <= ATOMIC_WRITE_BYTES and piece.endswith(b"\n") for piece in found)
     assert [message for line in b"".join(found).splitlines() for message in json.loads(line)] == messages
 
 
 def test_a_message_that_is_too_long_for_a_piece_is_still_whole():
-    messages = [["ended", "x" * WHOLE_BYTES], ["beat", 1]]
-    assert [json.loads(piece) for piece in pieces(messages)] == [[messages[0]], [messages[1]]]
+    messages = [["ended", "x" * ATOMIC_WRITE_BYTES], ["heartbeat", 1]]
+    assert [json.loads(piece) for piece in encode_lines(messages)] == [[messages[0]], [messages[1]]]
 
 
 def test_a_forked_environment_writes_at_once(pipe):
     reading, writing = pipe
-    wire = MessageWriter(writing)
-    wire._generation -= 1
-    wire.say("episode", 1)
+    writer = MessageWriter(writing)
+    writer._fork_count -= 1
+    writer.send("episode", 1)
     assert lines(reading) == [["episode", 1]]
 
 
@@ -65,7 +65,7 @@ def told_by_child():
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, bytes([generation()]))
+        os.write(writing, bytes([fork_count()]))
         os._exit(0)
     os.waitpid(child, 0)
     os.close(writing)
@@ -75,6 +75,6 @@ def told_by_child():
 
 
 def test_a_forked_process_is_of_another_generation_and_this_one_stays_what_it_is():
-    before = generation()
+    before = fork_count()
     assert told_by_child() == before + 1
-    assert generation() == before
+    assert fork_count() == before

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from palaestra.apps.scripts.launcher import normalisers
-from palaestra.apps.scripts.launcher.vector import SingleEnv
+from palaestra.apps.scripts.launcher.probe import SingleEnv
 from palaestra.apps.scripts.launcher.weights import Mismatch
 
 TOLD = {"mean": [1.0, 2.0, 3.0, 4.0], "var": [4.0] * 4, "count": 50.0}
@@ -102,13 +102,13 @@ def test_statistics_come_back_and_stand_still(is_vector):
     raw, _ = gymnasium.make("CartPole-v1").reset(seed=1)
     assert np.allclose(observation, (raw - TOLD["mean"]) / 2, atol=1e-5)
     env.step(0)
-    assert normalisers.statistics_of(env)[name].mean.tolist() == TOLD["mean"]
+    assert normalisers.find_statistics(env)[name].mean.tolist() == TOLD["mean"]
     env.close()
 
 
 def test_statistics_that_were_never_saved_are_missed_aloud():
     env = make()
-    with pytest.raises(Mismatch, match="no statistics of them"):
+    with pytest.raises(Mismatch, match="no statistics:"):
         normalisers.freeze(env, {})
     env.close()
 

@@ -5,13 +5,13 @@ import types
 
 import pytest
 
-from palaestra.apps.scripts.launcher.messages import generation
+from palaestra.apps.scripts.launcher.messages import fork_count
 from palaestra.apps.scripts.launcher.observer import Observer, Stopped, find_arguments, names_in_scope
 
 
 def test_the_step_is_the_scripts_own_where_it_counts_one():
     observer = Observer(lambda *_: None, 0)
-    observer.stepped()
+    observer.count_steps()
     assert observer.global_step == 1
     observer.script["global_step"] = 640
     assert observer.global_step == 640
@@ -19,18 +19,18 @@ def test_the_step_is_the_scripts_own_where_it_counts_one():
 
 def test_an_environment_in_another_process_does_not_know_the_step_nor_stop():
     observer = Observer(lambda *_: None, 0)
-    observer._owner = generation() - 1
+    observer._owner = fork_count() - 1
     observer.stop_signal = signal.SIGTERM
-    observer.stepped()
+    observer.count_steps()
     assert observer.global_step == -1
 
 
 def test_a_stop_is_carried_out_at_the_next_step():
     observer = Observer(lambda *_: None, 0)
-    observer.stepped()
+    observer.count_steps()
     observer.stop_signal = signal.SIGTERM
     with pytest.raises(Stopped) as stopped:
-        observer.stepped()
+        observer.count_steps()
     assert stopped.value.code == 143
 
 
@@ -38,17 +38,17 @@ def test_saving_happens_inside_a_step_when_it_is_due():
     saved = []
     observer = Observer(lambda *_: None, 1e-9)
     observer.save = saved.append
-    observer.stepped()
+    observer.count_steps()
     assert saved == ["periodic"]
 
 
 def test_what_the_script_has_is_remembered_at_its_first_step_and_not_again():
     remembered = []
     observer = Observer(lambda *_: None, 0)
-    observer.remember = remembered.append
-    observer.stepped(4)
-    observer.stepped(4)
-    observer.stepped()
+    observer.collect_statistics = remembered.append
+    observer.count_steps(4)
+    observer.count_steps(4)
+    observer.count_steps()
     assert remembered == [None]
 
 
@@ -56,15 +56,15 @@ def test_without_an_interval_nothing_is_saved_on_the_way():
     saved = []
     observer = Observer(lambda *_: None, 0)
     observer.save = saved.append
-    observer.stepped()
+    observer.count_steps()
     assert saved == []
 
 
 def test_episodes_are_reported_with_all_their_figures():
-    said = []
-    observer = Observer(lambda *message: said.append(message), 0)
+    messages = []
+    observer = Observer(lambda *message: messages.append(message), 0)
     observer.episode_ended(2, 10.0, 5, terminated=False)
-    assert said[0][:6] == ("episode", 2, 10.0, 5, False, 0)
+    assert messages[0][:6] == ("episode", 2, 10.0, 5, False, 0)
     assert observer.episodes == 1
 
 
@@ -72,9 +72,9 @@ def test_environments_elsewhere_are_saved_for_from_here():
     saved, shown = [], []
     observer = Observer(lambda *_: None, 1e-9)
     observer.save = saved.append
-    observer.show = lambda probes, now: shown.append(probes) or now + 60
-    observer.stepped(4)
-    observer.stepped(4)
+    observer.update_live_view = lambda probes, now: shown.append(probes) or now + 60
+    observer.count_steps(4)
+    observer.count_steps(4)
     assert saved[0] == "periodic"
     assert shown == [{}], "and looked after when it is due"
 
@@ -88,7 +88,7 @@ def test_only_environments_that_are_in_an_episode_can_be_shown():
 
     probes = [Made(0, False), Made(1, True), Made(2, True)]
     for one in probes:
-        observer.made(one, "CartPole-v1")
+        observer.add_env(one, "CartPole-v1")
     del probes[2], one
     assert observer.probes == {1: probes[1]}
     assert observer.env_id == "CartPole-v1"
@@ -98,16 +98,16 @@ def test_rewards_are_added_up_now_and_then_so_that_an_endless_episode_takes_no_r
     class Made:
         index, is_open, sums = 0, True, 0
 
-        def add_up(self):
+        def sum_rewards(self):
             self.sums += 1
 
-        def look_for_shortcut(self):
+        def find_shortcut(self):
             pass
 
     made, observer = Made(), Observer(lambda *_: None, 0)
-    observer.made(made, "CartPole-v1")
-    observer.stepped()
-    observer.stepped()
+    observer.add_env(made, "CartPole-v1")
+    observer.count_steps()
+    observer.count_steps()
     assert made.sums == 1
 
 

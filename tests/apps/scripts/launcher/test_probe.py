@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import warnings
 
 import gymnasium
@@ -9,21 +10,22 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing
 
 from palaestra.apps.scripts.launcher import probe
-from palaestra.apps.scripts.launcher.observer import Observer
-from palaestra.apps.scripts.launcher.probe import Probe, shortcut
+from palaestra.apps.scripts.launcher.observer import Observer, Stopped
+from palaestra.apps.scripts.launcher.probe import Probe, SingleEnv, first, observed, shortcut
+from palaestra.rendering.offscreen import prepare_rendering
 
 
 def test_returns_and_lengths_are_those_that_are_counted_by_hand():
-    said = []
-    observer = Observer(lambda *message: said.append(message), 0)
+    messages = []
+    observer = Observer(lambda *message: messages.append(message), 0)
     env = probe.Probe(gymnasium.make("CartPole-v1"), observer, 4)
     env.reset(seed=3)
     total, length, ended = 0.0, 0, False
     while not ended:
         _, reward, terminated, truncated, _ = env.step(0)
         total, length, ended = total + reward, length + 1, terminated or truncated
-    assert said[0] == ("env", 4)
-    assert said[1][:5] == ("episode", 4, total, length, True)
+    assert messages[0] == ("env", 4)
+    assert messages[1][:5] == ("episode", 4, total, length, True)
     assert observer.steps == env.steps == length
     env.reset()
     env.step(0)
@@ -51,7 +53,7 @@ def test_small_rewards_are_not_lost_in_a_large_return():
         env.step(1)
     assert env.total == 2**24 + 10, "in single precision it would stand still"
     assert type(env.reward) is type(env.total) is float
-    env.add_up()
+    env.sum_rewards()
     assert (env.reward, env.total, env.length, env.steps) == (1.0, 2**24 + 10, 11, 11), "adding up changes nothing"
 
 
@@ -173,7 +175,7 @@ def test_what_the_script_changes_later_is_seen_with_the_next_look():
     env.reset(seed=0)
     assert env._inner is env.unwrapped
     env.env.step = lambda action: ("changed", 1.0, False, False, {})
-    observer.look()
+    observer.check()
     assert env.step(0)[0] == "changed"
 
 
@@ -213,7 +215,7 @@ def test_a_reset_of_the_script_s_own_is_not_passed_by():
     env.reset(seed=0)
     assert env._inner is env.unwrapped
     env.env.env.reset = lambda **_: ("its own", {})
-    observer.look()
+    observer.check()
     assert env.reset()[0] == "its own"
 
 
@@ -232,3 +234,86 @@ def test_a_step_before_the_reset_is_refused_as_ever():
     env = Probe(gymnasium.make("CartPole-v1"), Observer(lambda *_: None, 1e9), 0)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
+
+
+@pytest.fixture
+def observer():
+    return Observer(lambda *_: None, 0)
+
+
+def test_each_member_keeps_its_number_also_in_a_second_vector(observer):
+    def make():
+        return Probe(gymnasium.make("CartPole-v1"), observer, observer.take_index())
+
+    vector = observed(gymnasium.vector.SyncVectorEnv, observer)
+    first, second = vector([make, make]), vector([make])
+    assert [env.index for env in (*first.envs, *second.envs)] == [0, 1, 2]
+    first.close()
+    second.close()
+
+
+def test_steps_are_counted_once_by_the_process_that_takes_them(observer):
+    def make():
+        return Probe(gymnasium.make("CartPole-v1"), observer, observer.take_index())
+
+    together = observed(gymnasium.vector.SyncVectorEnv, observer)([make, make])
+    alone = make()
+    together.reset(seed=1)
+    alone.reset(seed=1)
+    for _ in range(3):
+        together.step(np.array([0, 1]))
+        alone.step(0)
+    assert observer.steps == 3 * 2 + 3
+    assert [env.steps for env in (*together.envs, alone)] == [3, 3, 3]
+    together.close()
+    alone.close()
+
+
+def test_after_a_vector_that_could_not_be_made_single_environments_are_counted_again(observer):
+    def fail():
+        raise ValueError("no such world")
+
+    with pytest.raises(ValueError, match="no such world"):
+        observed(gymnasium.vector.SyncVectorEnv, observer)([fail])
+    alone = Probe(gymnasium.make("CartPole-v1"), observer, observer.take_index())
+    alone.reset(seed=1)
+    alone.step(0)
+    assert observer.steps == 1
+    alone.close()
+
+
+def test_a_stop_is_seen_after_a_step_although_the_members_do_not_see_it(observer):
+    vector = observed(gymnasium.vector.SyncVectorEnv, observer)([lambda: gymnasium.make("CartPole-v1")])
+    vector.reset(seed=1)
+    vector.step(np.array([0]))
+    observer.stop_signal = signal.SIGTERM
+    with pytest.raises(Stopped):
+        vector.step(np.array([0]))
+    vector.close()
+
+
+def test_it_is_the_member_of_the_vector_in_everything():
+    prepare_rendering("rgb_array")
+    one = SingleEnv(gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1", render_mode="rgb_array")]))
+    single = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    assert np.array_equal(one.reset(seed=5)[0], single.reset(seed=5)[0])
+    for action in (np.int64(1), 0, np.int64(1)):
+        mine, its = one.step(action), single.step(action)
+        assert np.array_equal(mine[0], its[0])
+        assert mine[1:4] == its[1:4]
+    assert np.array_equal(one.render(), single.render())
+    assert one.action_space == single.action_space
+    assert one.metadata["render_fps"] == single.metadata["render_fps"]
+    one.close()
+    single.close()
+
+
+def test_a_continuous_action_keeps_its_shape():
+    one = SingleEnv(gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("Pendulum-v1")]))
+    one.reset(seed=1)
+    assert one.step(np.array([0.5], dtype=np.float32))[0].shape == (3,)
+    one.close()
+
+
+def test_of_dictionaries_each_part_is_the_first():
+    assert first({"a": np.array([[1, 2]]), "b": {"c": np.array([7])}})["b"]["c"] == 7

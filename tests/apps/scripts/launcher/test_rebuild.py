@@ -5,20 +5,20 @@ import pytest
 import torch
 
 from palaestra.apps.scripts.launcher import rebuild
-from palaestra.apps.scripts.launcher.snapshot import take
+from palaestra.apps.scripts.launcher.snapshot import collect_tensors
 from palaestra.apps.scripts.launcher.weights import Mismatch
 
 
 def test_arguments_are_as_they_were_but_nothing_is_recorded_or_tracked():
     saved = {"env_id": "A-v0", "capture_video": True, "track": True, "gamma": 0.9}
-    again = rebuild.arguments_again(saved, "B-v0")
+    again = rebuild.restore_arguments(saved, "B-v0")
     assert vars(again) == {"env_id": "B-v0", "capture_video": False, "track": False, "gamma": 0.9}
 
 
 def test_a_network_is_made_again_with_its_weights(definitions, scripts):
     script = definitions(scripts / "dqn.py", {"q_network": "QNetwork"}, env_id="CartPole-v1", n_atoms=11)
     before = script.QNetwork(script.envs, 11)
-    tensors, classes = take({"q_network": before, "target_network": script.QNetwork(script.envs, 11)})
+    tensors, classes = collect_tensors({"q_network": before, "target_network": script.QNetwork(script.envs, 11)})
     made, problems = rebuild.make_networks(script, classes, tensors)
     assert (list(made), problems) == (["q_network"], [])
     assert all(torch.equal(made["q_network"].state_dict()[name], value) for name, value in before.state_dict().items())
@@ -28,19 +28,19 @@ def test_a_network_is_made_again_with_its_weights(definitions, scripts):
 
 def test_without_the_scripts_own_words_arguments_are_found_by_their_names(definitions, scripts):
     script = definitions(scripts / "dqn.py", {}, env_id="CartPole-v1", n_atoms=5)
-    tensors, classes = take({"q_network": script.QNetwork(script.envs, 5)})
+    tensors, classes = collect_tensors({"q_network": script.QNetwork(script.envs, 5)})
     assert rebuild.make_networks(script, classes, tensors)[0]["q_network"].n_atoms == 5
     script.args.n_atoms = 7
     made, problems = rebuild.make_networks(script, classes, tensors)
     assert made == {}
-    assert "another QNetwork" in problems[0]
+    assert "(QNetwork) differs" in problems[0]
     script.envs.close()
 
 
 def test_a_class_that_is_gone_is_named(definitions, scripts):
     script = definitions(scripts / "dqn.py", {}, env_id="CartPole-v1")
     (problem,) = rebuild.make_networks(script, {"agent": "Agent"}, {})[1]
-    assert problem.startswith("'agent' (Agent) cannot be made again: no statement 'agent = …' that makes it was found;")
+    assert problem.startswith("'agent' (Agent) cannot be rebuilt: the script has no statement 'agent = …';")
     assert "the script must have a statement 'agent = …'" in problem
     script.envs.close()
 
@@ -59,7 +59,7 @@ def test_a_plain_script_with_a_sequential_is_made_again(definitions, tmp_path):
     path.write_text(BASIC_TYPES)
     script = definitions(path, {"policy": "Sequential"})
     before = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
-    tensors, classes = take({"policy": before})
+    tensors, classes = collect_tensors({"policy": before})
     made, problems = rebuild.make_networks(script, classes, tensors)
     assert problems == []
     assert torch.equal(made["policy"](torch.ones(1, 4)), before(torch.ones(1, 4)))
@@ -90,7 +90,7 @@ def test_an_agent_is_made_of_what_the_main_block_works_out(definitions, tmp_path
     path.write_text(OF_THE_MAIN_BLOCK)
     script = definitions(path, {"agent": "Agent"}, env_id="CartPole-v1", width=6)
     before = script.Agent(script.args, (2,), 100)
-    tensors, classes = take({"agent": before})
+    tensors, classes = collect_tensors({"agent": before})
     made, problems = rebuild.make_networks(script, classes, tensors)
     assert problems == []
     assert (made["agent"].limit, made["agent"].branches[0].weight.shape) == (100, (2, 6))
@@ -102,7 +102,7 @@ def test_what_a_script_would_have_to_offer_is_reported(definitions, tmp_path):
     path.write_text("from torch import nn\nfor size in [4]:\n    net = nn.Linear(size, size)\n")
     script = definitions(path, {"net": "Linear"}, env_id="CartPole-v1")
     (problem,) = rebuild.make_networks(script, {"net": "Linear"}, {})[1]
-    assert problem.startswith("'net' (Linear) cannot be made again: name 'size' is not defined; the script must have")
+    assert problem.startswith("'net' (Linear) cannot be rebuilt: name 'size' is not defined; the script must have")
     script.envs.close()
 
 
@@ -127,7 +127,7 @@ def test_a_factory_gets_what_its_parameters_are_called_after(name):
 
 
 def test_an_unknown_parameter_is_named():
-    with pytest.raises(Mismatch, match="make_env wants 'frames'"):
+    with pytest.raises(Mismatch, match="make_env has a parameter 'frames'"):
 
         def make_env(env_id, frames):
             raise AssertionError("never called")
@@ -150,15 +150,15 @@ def test_what_is_around_all_environments_is_around_them_again(definitions, tmp_p
         "    envs = gym.wrappers.vector.ClipReward(envs, args.least, 1)\n"
     )
     script = definitions(path, {}, env_id="CartPole-v1", least=0.0)
-    again = rebuild.wrapped(script, script.envs)
+    again = rebuild.wrap_vector_env(script, script.envs)
     assert isinstance(again, gymnasium.wrappers.vector.ClipReward)
     assert again.env is script.envs
     del script.args.least
-    with pytest.raises(Mismatch, match="around its vector environment could not be made: .*'least'"):
-        rebuild.wrapped(script, script.envs)
+    with pytest.raises(Mismatch, match="vector environment could not be rebuilt: .*'least'"):
+        rebuild.wrap_vector_env(script, script.envs)
     script.envs.close()
 
 
 def test_where_nothing_is_around_them_they_stay_as_they_are():
     envs = object()
-    assert rebuild.wrapped(types.SimpleNamespace(), envs) is envs
+    assert rebuild.wrap_vector_env(types.SimpleNamespace(), envs) is envs

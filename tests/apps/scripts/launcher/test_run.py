@@ -8,10 +8,10 @@ from palaestra.apps.scripts.launcher.run import ScriptOutcome, install_signal_ha
 
 class MessageWriter:
     def __init__(self):
-        self.said = []
+        self.messages = []
 
-    def say(self, *message):
-        self.said.append(message)
+    def send(self, *message):
+        self.messages.append(message)
 
 
 def test_every_way_to_leave_has_its_name(capsys):
@@ -39,19 +39,19 @@ def test_the_script_is_main_has_its_words_and_what_it_leaves_is_saved(tmp_path, 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     script = tmp_path / "made.py"
     script.write_text("import sys\nwords, name, file = sys.argv, __name__, __file__\nglobal_step = 12\n")
-    wire = MessageWriter()
-    observer = Observer(wire.say, 0)
+    writer = MessageWriter()
+    observer = Observer(writer.send, 0)
     saved = []
     observer.save = saved.append
     try:
-        assert run_as_main(script, ["--seed", "1"], observer, wire) == 0
+        assert run_as_main(script, ["--seed", "1"], observer, writer) == 0
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     assert observer.script["words"] == [str(script), "--seed", "1"]
     assert (observer.script["name"], observer.script["file"]) == ("__main__", str(script))
     assert saved == ["finished"]
-    assert wire.said == [("ended", "finished", "", 12, 0)]
+    assert writer.messages == [("ended", "finished", "", 12, 0)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made.py"]
 
 

@@ -29,10 +29,10 @@ from palaestra.apps.matmul.agent.state import (
 )
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance, readable_entries
 from palaestra.apps.matmul.schemes.bit_masks import from_masks, to_masks
-from palaestra.apps.matmul.schemes.factorization import modulo_2
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.known_ranks import compare_with_known
+from palaestra.apps.matmul.schemes.rings import can_convert, convert
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.apps.matmul.search.lifting import lift
 from palaestra.apps.matmul.session import MIN_FINISH_SECONDS, SearchResult, archive_scheme, open_loggers, record_end
@@ -171,14 +171,14 @@ def _read_demonstrations(session: RunSession, config: DiscoverConfig) -> bytes:
     entries = [
         entry
         for entry in readable_entries(Archive(session.directory.path.parent))
-        if entry.scheme.format == config.product and entry.scheme.field is not Field.Q
+        if entry.scheme.format == config.product and can_convert(entry.scheme.claim, Field.GF2)
     ]
     if not entries:
         raise NotFound(
             f"No archived scheme for {config.product} to demonstrate.",
             f"Find one first: palaestra discover {config.product} method=flip",
         )
-    masks = [to_masks(modulo_2(entry.scheme.claim)) for entry in entries]
+    masks = [to_masks(convert(entry.scheme.claim, Field.GF2)) for entry in entries]
     return json.dumps([[entry.file.stem for entry in entries], masks]).encode()
 
 

@@ -68,11 +68,14 @@ def check_executable(scheme: VerifiedFactorization, dtype: str) -> None:
 
 
 def check_field(scheme: VerifiedFactorization, dtype: str) -> None:
-    if scheme.field is Field.GF2:
+    prime = scheme.field.characteristic
+    if prime:
         raise UsageError(
-            f"A scheme over gf2 cannot multiply {dtype}: it is valid modulo 2 only.",
-            "Search with field=zt or field=z.",
+            f"A scheme over {scheme.field} cannot multiply {dtype}: it is valid modulo {prime} only.",
+            "Search with field=zt or field=z, or lift it.",
         )
+    if scheme.field.is_complex:
+        raise UsageError(f"A scheme over {scheme.field} needs complex numbers, which are not benchmarked.")
     if scheme.field is Field.Q and not dtype.startswith("float"):
         raise UsageError(f"A scheme over q needs division, which {dtype} does not support.", "Use float32 or float64.")
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.schemes.canonical_form import canonical_hash
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
+from palaestra.apps.matmul.schemes.rings import holding_fields
 from palaestra.apps.matmul.schemes.scheme_files import decode_scheme, encode_scheme
-from palaestra.apps.matmul.schemes.straight_line import count_additions
+from palaestra.apps.matmul.schemes.straight_line import Additions, count_additions, count_pairs
 from palaestra.apps.matmul.schemes.symmetry import are_equivalent
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.core.errors import DamagedFile, PalaestraError
@@ -19,17 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from palaestra.apps.matmul.schemes.fields import Field
+
 SCHEMA_VERSION = 1
 FOLDER = "discoveries"  # beside the runs
 TRIES = 24  # of the CSE
+MAX_ELIMINATED_PAIRS = 60_000  # of terms in all sums; up to it subexpressions are eliminated, in about 10 s
+MAX_JSON_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class Provenance:
     """Origin of a scheme."""
 
-    run: str  # id; empty for an imported scheme
-    method: str  # "flip", "agent"; "… and lift" if it was found modulo 2 and lifted
+    run: str  # id; empty if no run found the scheme
+    method: str  # "flip", "agent", "import", or a verb such as "project"; "… and lift" if it was lifted
     seed: int
     step: int  # flips or moves until it was found
     wall_seconds: float
@@ -38,7 +43,11 @@ class Provenance:
     parents: tuple[str, ...] = ()  # fingerprints of the schemes it was built from
     demonstrations: tuple[str, ...] = ()  # schemes that the agent was shown
     machine: dict[str, Any] = field(default_factory=dict)  # hardware and software versions
-    origin: str = "discovered"  # or "reproduced": the agent was shown a scheme of this rank or lower
+    origin: str = "discovered"  # or "reproduced": the agent was shown a scheme of this rank or lower; or "imported"
+    source: str = ""  # of an imported scheme: a name, paper or address
+    license: str = ""
+    imported_file: str = ""  # its path, and its key if the file has several schemes
+    imported_sha256: str = ""  # of the file
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +59,10 @@ class Discovery:
     additions_eliminated: int
     provenance: dict[str, Any]
     file: Path
+
+    @property
+    def holds_over(self) -> tuple[Field, ...]:
+        return holding_fields(self.scheme.claim)
 
 
 class Archive:
@@ -71,7 +84,7 @@ class Archive:
             if _is_same_scheme(known, scheme, canonical):
                 return self._replace_if_lighter(known, scheme, provenance, deadline), False
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        additions = count_additions(scheme.claim, TRIES, deadline)
+        additions = _count_additions(scheme, deadline)
         file = self.path / (f"{stem}-{len(candidates) + 1}.json" if candidates else f"{stem}.json")
         entry = Discovery(scheme, digest, canonical, additions.naive, additions.eliminated, asdict(provenance), file)
         write_json(file, stamped(_encode(entry), SCHEMA_VERSION))
@@ -81,7 +94,7 @@ class Archive:
         self, known: Discovery, scheme: VerifiedFactorization, provenance: Provenance, deadline: float
     ) -> Discovery:
         """Replaces the stored form if the new, equivalent one needs fewer additions."""
-        additions = count_additions(scheme.claim, TRIES, deadline)
+        additions = _count_additions(scheme, deadline)
         has_same_field = known.scheme.field is scheme.field
         if not has_same_field or additions.eliminated >= known.additions_eliminated:
             return known
@@ -97,12 +110,13 @@ class Archive:
         return entry
 
     def read(self, file: Path) -> Discovery:
-        data = unstamped(read_json(file), SCHEMA_VERSION, file)
+        data = unstamped(read_json(file, MAX_JSON_BYTES), SCHEMA_VERSION, file)
         try:
             scheme = verify(decode_scheme(data["scheme"]))
             counts = data["additions"]
-            digests = fingerprint(scheme), canonical_hash(scheme)
-            return Discovery(scheme, *digests, counts["naive"], counts["eliminated"], dict(data["provenance"]), file)
+            digests = str(data["fingerprint"]), str(data["canonical"])  # they only tell duplicates: not verified
+            provenance = dict(data["provenance"])
+            return Discovery(scheme, *digests, counts["naive"], counts["eliminated"], provenance, file)
         except PalaestraError as error:
             raise DamagedFile(f"Verification of {file} failed: {error.message}", "Remove the file.") from error
         except (KeyError, TypeError, ValueError) as error:
@@ -115,6 +129,12 @@ class Archive:
                 yield self.read(file)
             except DamagedFile as error:
                 yield error
+
+
+def _count_additions(scheme: VerifiedFactorization, deadline: float) -> Additions:
+    """Without elimination for large dense schemes, where a single try takes minutes."""
+    pairs = count_pairs(scheme.claim)
+    return count_additions(scheme.claim, TRIES if pairs <= MAX_ELIMINATED_PAIRS else 0, deadline)
 
 
 def _is_same_scheme(known: Discovery, scheme: VerifiedFactorization, canonical: str) -> bool:

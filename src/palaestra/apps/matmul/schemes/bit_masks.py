@@ -1,4 +1,4 @@
-"""Schemes as bit masks: entry k of a factor is bit k. Over GF(2), over zt with signs, and cyclic-symmetric ones.
+"""Schemes as bit masks: entry k of a factor is bit k. Over GF(2), over zt and z3 with signs, and cyclic-symmetric ones.
 
 The trace of XYZ equals that of YZX and ZXY, so schemes for square matrices can be symmetric under the cyclic rotation
 of the factors: with a row (a, b, c), in trace form, they contain (b, c, a) and (c, a, b). One row represents such an
@@ -18,17 +18,26 @@ from palaestra.core.errors import UsageError
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Format
 
-Masks = list[list[int]]  # rows of three masks
-BITS = 64
+Masks = list[list[int]]  # rows of three masks; with signs of six, see SignedMasks
+WORD_BITS = 64
 
 
-def check_fits(format_: Format) -> None:
-    if max(format_.sizes) > BITS:
-        raise UsageError(f"{format_} is too large for a search.", f"Matrices may have up to {BITS} entries (8x8x8).")
+def check_fits_word(format_: Format) -> None:
+    """The guided walk has masks of one word; the others fit every format."""
+    if max(format_.sizes) > WORD_BITS:
+        raise UsageError(f"{format_} is too large.", f"Matrices may have up to {WORD_BITS} entries (8x8x8).")
+
+
+def encode_claim(claim: Factorization) -> Masks:
+    """The masks of a scheme over gf2, z3 or zt."""
+    return to_masks(claim) if claim.field is Field.GF2 else to_signed_masks(claim)
+
+
+def decode_claim(masks: Masks, format_: Format, field: Field) -> Factorization:
+    return from_masks(masks, format_) if field is Field.GF2 else from_signed_masks(masks, format_, field)
 
 
 def to_masks(claim: Factorization) -> Masks:
-    check_fits(claim.format)
     columns = [[_mask(row) for row in factor.tolist()] for factor in claim.factors]
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -50,7 +59,6 @@ SignedMasks = list[list[int]]  # rows of six masks: the coefficients 1 and -1 of
 
 
 def to_signed_masks(claim: Factorization) -> SignedMasks:
-    check_fits(claim.format)
     if claim.largest_coefficient > 1:
         raise UsageError(
             f"Coefficient {claim.largest_coefficient} does not fit into masks.", "Only -1, 0, 1 are allowed."
@@ -59,9 +67,9 @@ def to_signed_masks(claim: Factorization) -> SignedMasks:
     return [[_signed_mask(table[row], sign) for table in tables for sign in (1, -1)] for row in range(claim.rank)]
 
 
-def from_signed_masks(masks: SignedMasks, format_: Format) -> Factorization:
+def from_signed_masks(masks: SignedMasks, format_: Format, field: Field = Field.ZT) -> Factorization:
     u, v, w = (_signs([row[2 * k : 2 * k + 2] for row in masks], size) for k, size in enumerate(format_.sizes))
-    return Factorization(format_, Field.ZT, u, v, w)
+    return Factorization(format_, field, u, v, w)
 
 
 def _signed_mask(row: list[int], sign: int) -> int:
@@ -73,11 +81,12 @@ def _signs(pairs: list[list[int]], size: int) -> Integers:
     return np.array(rows, dtype=np.int64).reshape(-1, size)
 
 
+MAX_CYCLIC_SIDE = 8  # masks of one word
 MIN_CYCLIC_SIDE = 5  # below this side the ladder without symmetry is at least as fast
 
 
 def supports_cyclic_search(format_: Format) -> bool:
-    return len(set(format_.sides)) == 1 and format_.rows >= MIN_CYCLIC_SIDE
+    return len(set(format_.sides)) == 1 and MIN_CYCLIC_SIDE <= format_.rows <= MAX_CYCLIC_SIDE
 
 
 def naive_cyclic_masks(side: int) -> Masks:

@@ -1,8 +1,8 @@
 """Canonical form of a scheme: two schemes are equivalent under symmetry exactly if their forms are equal.
 
 Symmetries are changes of basis of the three spaces (sandwiching), cyclic rotation, transposition, the order of rows
-and scalars within a row. Over gf2 the form is exact; for integers and rationals it is the form modulo the prime
-2^31 - 1, which decides equivalence over that field.
+and scalars within a row. Over gf2 and z3 the form is exact; for integers and rationals it is the form modulo the prime
+2^31 - 1, which decides equivalence over that field, and for Gaussian numbers modulo another prime.
 
 The search is individualization and refinement, as in graph canonical labelling: rows are coloured by their relations
 to the others; where colours are shared, each row of the smallest class is individualized in turn (rows in one orbit of
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.schemes.fields import Echelon, Field, Rows, invert_matrix, matmul
-from palaestra.apps.matmul.schemes.fingerprint import pair_views, prime_of
-from palaestra.apps.matmul.schemes.transformations import trace_form, view
+from palaestra.apps.matmul.schemes.fields import Echelon, Rows, invert_matrix, matmul
+from palaestra.apps.matmul.schemes.fingerprint import MAX_COMPARED_ROWS, family_of, pair_views, prime_of, residue_form
+from palaestra.apps.matmul.schemes.transformations import view
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Integers
@@ -36,7 +36,7 @@ Permutation = tuple[int, ...]
 @dataclass(frozen=True)
 class CanonicalForm:
     format: str  # sides ascending
-    field: str  # gf2 or z
+    field: str  # see `family_of`
     rows: tuple[tuple[int, ...], ...]  # the three factors in trace form, and for z a scalar
 
     @property
@@ -119,12 +119,14 @@ class _Search:
 def canonical_form(proved: VerifiedFactorization) -> CanonicalForm | None:
     """None if the search is too large, as for the naive schemes over the integers."""
     claim = proved.claim
+    if claim.rank > MAX_COMPARED_ROWS:
+        return None
     wanted, prime = claim.format.ascending.sides, prime_of(claim.field)
-    factors = trace_form(claim)
+    factors = residue_form(claim)
     views = []
     for order, sides, pairs in pair_views(proved):
         if sides == wanted:
-            relations = pairs @ (16 ** np.arange(pairs.shape[-1]))  # a rank is at most 12
+            relations = pairs @ (max(16, int(pairs.max()) + 1) ** np.arange(pairs.shape[-1]))
             colours, digest = refine_colours(np.diagonal(relations).copy(), relations)
             views.append((digest, order, relations, colours))
     least = min(digest for digest, *_ in views)
@@ -139,9 +141,7 @@ def canonical_form(proved: VerifiedFactorization) -> CanonicalForm | None:
                 return None
             forms.append(search.best)
     rows = min(form for form in forms if form is not None)
-    return CanonicalForm(
-        str(claim.format.ascending), "gf2" if claim.field is Field.GF2 else "z", tuple(map(tuple, rows))
-    )
+    return CanonicalForm(str(claim.format.ascending), family_of(claim.field), tuple(map(tuple, rows)))
 
 
 def canonical_hash(proved: VerifiedFactorization) -> str:

@@ -1,41 +1,33 @@
-"""Builds schemes from others: extension along a side, tensor product, and projection to a smaller format.
-
-A search for 4x4x4 that starts from the naive scheme stays far above the best known rank; one that starts from a good
-3x4x4 scheme, extended, does not.
-"""
+"""Composes schemes: joined along a side, extended, multiplied, and projected to a smaller format."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import permutations, product
-from typing import TYPE_CHECKING
+from math import lcm
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers, modulo_2, naive_factorization
+from palaestra.apps.matmul.schemes.factorization import (
+    Factorization,
+    Format,
+    Integers,
+    naive_factorization,
+    nonzero_rows,
+    with_tables,
+)
 from palaestra.apps.matmul.schemes.fields import Field, invert_matrix
+from palaestra.apps.matmul.schemes.rings import with_primitive_rows
 from palaestra.apps.matmul.schemes.transformations import from_trace_form, permute_sides, trace_form
-from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SIDES = ("rows", "inner", "columns")
-# Fields whose schemes are also valid over a field: 1/2 does not exist modulo 2, and 2 is not a coefficient of zt.
-HOLDING = {
-    Field.GF2: frozenset({Field.GF2, Field.ZT, Field.Z}),
-    Field.ZT: frozenset({Field.ZT}),
-    Field.Z: frozenset({Field.ZT, Field.Z}),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """A start scheme, and the fingerprints of the schemes it was built from."""
-
-    scheme: VerifiedFactorization
-    parents: tuple[str, ...]
+CORNERS = ((0, 1), (1, 2), (0, 2))  # the sides of A, of B and of the product
+Table = NDArray[Any]  # integers, or complex numbers with integer parts
 
 
 def join_schemes(first: Factorization, second: Factorization, side: str) -> Factorization:
@@ -52,27 +44,51 @@ def join_schemes(first: Factorization, second: Factorization, side: str) -> Fact
             "The field and the other two sides must be equal.",
         )
     whole = Format(sides[0], sides[1], sides[2])
-    corners = ((0, 1), (1, 2), (0, 2))  # the sides of A, of B and of the product
-    u, v, w = (
+    first, second = _with_one_denominator(first, second)
+    tables = [
         np.concatenate(
             [_embedded(a, first.format, whole, pair, [0, 0, 0]), _embedded(b, second.format, whole, pair, offsets)]
         )
-        for a, b, pair in zip(first.factors, second.factors, corners, strict=True)
-    )
-    return Factorization(whole, first.field, u, v, w)
+        for a, b, pair in zip(first.tables, second.tables, CORNERS, strict=True)
+    ]
+    return with_tables(first, tables, format=whole)
+
+
+def extend(claim: Factorization, at: int) -> Factorization:
+    """The scheme for a format with side `at` longer by one: joined with the naive scheme of the strip."""
+    sides = list(claim.format.sides)
+    sides[at] = 1
+    return join_schemes(claim, naive_factorization(Format(*sides), claim.field), SIDES[at])
 
 
 def tensor_product(first: Factorization, second: Factorization) -> Factorization:
     """The tensor product: the first scheme on blocks, with the second for each product of blocks."""
-    if first.field is not second.field or first.denominators != second.denominators:
+    if first.field is not second.field:
         raise UsageError(f"Cannot multiply schemes over {first.field} and {second.field}.", "The fields must be equal.")
     whole = Format(*(a * b for a, b in zip(first.format.sides, second.format.sides, strict=True)))
-    corners = ((0, 1), (1, 2), (0, 2))
-    u, v, w = (
+    tables = [
         _blocked(a, b, [first.format.sides[k] for k in pair], [second.format.sides[k] for k in pair])
-        for a, b, pair in zip(first.factors, second.factors, corners, strict=True)
-    )
-    return replace(first, format=whole, u=u, v=v, w=w)
+        for a, b, pair in zip(first.tables, second.tables, CORNERS, strict=True)
+    ]
+    one, other, third = (a * b for a, b in zip(first.denominators, second.denominators, strict=True))
+    made = with_tables(first, tables, format=whole, denominators=(one, other, third))
+    return with_primitive_rows(made) if made.field.has_fractions else made
+
+
+def _with_one_denominator(first: Factorization, second: Factorization) -> tuple[Factorization, Factorization]:
+    """Both schemes with the same denominators, for fields with fractions."""
+    if not first.field.has_fractions:
+        return first, second
+    first, second = with_primitive_rows(first), with_primitive_rows(second)
+    common = lcm(first.denominators[2], second.denominators[2])
+    one, other = (_scaled_third(each, common // each.denominators[2]) for each in (first, second))
+    return one, other
+
+
+def _scaled_third(claim: Factorization, factor: int) -> Factorization:
+    u, v, w = claim.tables
+    first, second, third = claim.denominators
+    return with_tables(claim, (u, v, w * factor), denominators=(first, second, third * factor))
 
 
 def find_tensor_products(format_: Format, known: Iterable[Factorization]) -> list[tuple[Factorization, int, int]]:
@@ -89,87 +105,23 @@ def find_tensor_products(format_: Format, known: Iterable[Factorization]) -> lis
     return found
 
 
-def build_best_start(format_: Format, field: Field, known: Iterable[tuple[str, VerifiedFactorization]]) -> Start:
-    """The scheme of lowest rank over `field` that can be built from known ones (by fingerprint) and naive ones.
-
-    Known schemes that are not valid over the field are ignored.
-    """
-    best: dict[Format, tuple[str, Factorization]] = {}
-    for digest, proved in known:
-        if proved.field not in HOLDING[field]:
-            continue
-        claim = modulo_2(proved.claim) if field is Field.GF2 else replace(proved.claim, field=field)
-        key = claim.format.ascending
-        if key not in best or claim.rank < best[key][1].rank:
-            best[key] = (digest, claim)
-    _project_down(format_.ascending, best)
-    made: dict[Format, tuple[Factorization, frozenset[str]]] = {}
-    scheme, parents = _build_best(format_, field, best, made)
-    return Start(verify(scheme), tuple(sorted(parents)))
-
-
-def _project_down(target: Format, best: dict[Format, tuple[str, Factorization]]) -> None:
-    """Adds projections of larger schemes for all formats down to the target, the largest first."""
-    pending = sorted((one for one in best if one != target), key=lambda one: one.naive_rank)
-    while pending:
-        digest, claim = best[pending.pop()]
-        for at, side in enumerate(claim.format.sides):
-            smaller = _with_side(claim.format, at, max(side - 1, 1)).ascending
-            if side < 2 or any(length < other for length, other in zip(smaller.sides, target.sides, strict=True)):
-                continue
-            made = project(claim, at)
-            known = best[smaller][1].rank if smaller in best else smaller.naive_rank
-            if made.rank < known:
-                best[smaller] = (digest, made)
-                pending.append(smaller)
-                pending.sort(key=lambda one: one.naive_rank)
-
-
-def _build_best(
-    format_: Format,
-    field: Field,
-    best: dict[Format, tuple[str, Factorization]],
-    made: dict[Format, tuple[Factorization, frozenset[str]]],
-) -> tuple[Factorization, frozenset[str]]:
-    """Tries every cut of every side, with both parts built recursively."""
-    if format_ in made:
-        return made[format_]
-    found: tuple[Factorization, frozenset[str]] = (naive_factorization(format_, field), frozenset())
-    if format_.ascending in best:
-        digest, claim = best[format_.ascending]
-        found = (permute_sides(claim, format_), frozenset({digest}))
-    for at, side in enumerate(SIDES):
-        for cut in range(1, format_.sides[at] // 2 + 1):
-            first, one = _build_best(_with_side(format_, at, format_.sides[at] - cut), field, best, made)
-            second, other = _build_best(_with_side(format_, at, cut), field, best, made)
-            if first.rank + second.rank < found[0].rank:
-                found = (join_schemes(first, second, side), one | other)
-    made[format_] = found
-    return found
-
-
-def _with_side(format_: Format, at: int, length: int) -> Format:
-    sides = list(format_.sides)
-    sides[at] = length
-    return Format(sides[0], sides[1], sides[2])
-
-
-def _embedded(factor: Integers, part: Format, whole: Format, pair: tuple[int, int], offsets: list[int]) -> Integers:
+def _embedded(factor: Table, part: Format, whole: Format, pair: tuple[int, int], offsets: list[int]) -> Table:
     """The factor's matrices at their offset in larger matrices of zeros."""
     high, wide = (part.sides[k] for k in pair)
     top, left = (offsets[k] for k in pair)
-    canvas = np.zeros((len(factor), whole.sides[pair[0]], whole.sides[pair[1]]), dtype=np.int64)
+    canvas = np.zeros((len(factor), whole.sides[pair[0]], whole.sides[pair[1]]), dtype=factor.dtype)
     canvas[:, top : top + high, left : left + wide] = factor.reshape(len(factor), high, wide)
     return canvas.reshape(len(factor), -1)
 
 
-def _blocked(first: Integers, second: Integers, outer: list[int], inner: list[int]) -> Integers:
+def _blocked(first: Table, second: Table, outer: list[int], inner: list[int]) -> Table:
     """Kronecker products of the rows, [rank, outer rows * inner rows * outer columns * inner columns]."""
     blocks = np.einsum("rij,skl->rsikjl", first.reshape(-1, *outer), second.reshape(-1, *inner))
     return np.ascontiguousarray(blocks.reshape(len(first) * len(second), -1))
 
 
 Vector = tuple[int, ...]  # a vector over GF(2)
+MAX_SEARCHED_SIDE = 6  # up to it all lines and planes are tried, above it those of the rows
 
 
 def project(claim: Factorization, at: int) -> Factorization:
@@ -192,10 +144,7 @@ def project(claim: Factorization, at: int) -> Factorization:
     inside, along = _hyperplane_and_projection(line, plane)
     factors[at] = along @ factors[at] % 2
     factors[before] = factors[before] @ inside % 2
-    kept = np.logical_and.reduce([factor.any(axis=(1, 2)) for factor in factors])
-    u, v, w = from_trace_form(*(factor[kept] for factor in factors))
-    sides = [length - (k == at) for k, length in enumerate(claim.format.sides)]
-    return Factorization(Format(sides[0], sides[1], sides[2]), Field.GF2, u, v, w)
+    return _with_shorter_side(claim, at, factors)
 
 
 def _without_index(claim: Factorization, at: int, index: int) -> Factorization:
@@ -204,17 +153,25 @@ def _without_index(claim: Factorization, at: int, index: int) -> Factorization:
     before = (at + 2) % 3
     factors[at] = np.delete(factors[at], index, axis=1)
     factors[before] = np.delete(factors[before], index, axis=2)
-    kept = np.logical_and.reduce([factor.any(axis=(1, 2)) for factor in factors])
-    u, v, w = from_trace_form(*(factor[kept] for factor in factors))
+    return _with_shorter_side(claim, at, factors)
+
+
+def _with_shorter_side(claim: Factorization, at: int, factors: list[Table]) -> Factorization:
+    """The scheme with these factors in trace form, without the rows that are zero."""
+    kept = nonzero_rows(factors)
+    x, y, z = (factor[kept] for factor in factors)
     sides = [length - (k == at) for k, length in enumerate(claim.format.sides)]
-    return replace(claim, format=Format(*sides), u=u, v=v, w=w)
+    return with_tables(claim, from_trace_form(x, y, z), format=Format(*sides))
 
 
 def _best_cut(ending: Integers, starting: Integers) -> tuple[Vector, Vector]:
     """The line and the normal vector of the hyperplane that remove the most rows; matrices are [rank, side, any]."""
     side = ending.shape[1]
     to_line, off_plane = _rows_by_direction(ending), _rows_by_direction(starting)
-    vectors = [word for word in product((0, 1), repeat=side) if any(word)]
+    if side <= MAX_SEARCHED_SIDE:
+        vectors = [word for word in product((0, 1), repeat=side) if any(word)]
+    else:
+        vectors = sorted({*to_line, *off_plane, *(tuple(row) for row in np.eye(side, dtype=int).tolist())})
     pairs = [(line, plane) for line in vectors for plane in vectors if np.dot(line, plane) % 2]
     return max(pairs, key=lambda pair: len(to_line.get(pair[0], set()) | off_plane.get(pair[1], set())))
 

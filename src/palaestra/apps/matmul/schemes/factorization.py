@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.core.errors import UsageError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from palaestra.apps.matmul.schemes.fields import Field
+
 Integers = NDArray[np.int64]
-LARGEST_COEFFICIENT = 1 << 20  # useful schemes have 1 or 2; larger values mean a damaged file
+LARGEST_COEFFICIENT = 1 << 26  # most schemes have 1 or 2, published ones up to 50 million; more is a damaged file
 
 
 @dataclass(frozen=True, eq=False)
 class Factorization:
     """Row r computes (u[r] . A) * (v[r] . B) and adds w[r] times the product to C; all matrices in row-major order.
 
-    Over the rationals each of u, v and w is divided by its denominator.
+    Over q and qi each of u, v and w is divided by its denominator; over zi and qi they are the real parts.
     """
 
     format: Format
@@ -32,10 +36,13 @@ class Factorization:
     v: Integers  # [rank, inner * columns]
     w: Integers  # [rank, rows * columns]: C itself, not its transpose
     denominators: tuple[int, int, int] = (1, 1, 1)
+    imaginary: tuple[Integers, Integers, Integers] | None = None  # like u, v and w; only over zi and qi
 
     def __post_init__(self) -> None:
         rank = len(self.u)
-        for name, factor, size in zip("uvw", self.factors, self.format.sizes, strict=True):
+        tables = [*self.factors, *(self.imaginary or ())]
+        names = ("u", "v", "w", "imaginary u", "imaginary v", "imaginary w")
+        for name, factor, size in zip(names, tables, 2 * self.format.sizes, strict=False):
             if factor.dtype != np.int64 or factor.shape != (rank, size):
                 raise UsageError(
                     f"Invalid {name}: {factor.dtype} of shape {list(factor.shape)}.",
@@ -44,10 +51,20 @@ class Factorization:
             factor.setflags(write=False)
         if any(denominator < 1 for denominator in self.denominators):
             raise UsageError(f"Invalid denominators: {self.denominators}.", "They must be positive integers.")
+        if (self.imaginary is not None) != self.field.is_complex:
+            raise UsageError(f"Imaginary parts do not fit the field {self.field}.", "Only zi and qi have them.")
 
     @property
     def factors(self) -> tuple[Integers, Integers, Integers]:
         return self.u, self.v, self.w
+
+    @property
+    def tables(self) -> Tables:
+        """u, v and w; complex128 if there are imaginary parts, which is exact below `LARGEST_COEFFICIENT`."""
+        if self.imaginary is None:
+            return self.factors
+        u, v, w = (real + 1j * other for real, other in zip(self.factors, self.imaginary, strict=True))
+        return u, v, w
 
     @property
     def rank(self) -> int:
@@ -55,7 +72,29 @@ class Factorization:
 
     @property
     def largest_coefficient(self) -> int:
-        return max((int(np.abs(factor).max()) for factor in self.factors if factor.size), default=0)
+        """The largest absolute value of a numerator, of real and imaginary parts."""
+        tables = (*self.factors, *(self.imaginary or ()))
+        return max((int(np.abs(factor).max()) for factor in tables if factor.size), default=0)
+
+
+Tables = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # int64 or complex128 with integer parts, [rank, entries]
+
+
+def with_tables(claim: Factorization, tables: Iterable[NDArray[Any]], **changes: Any) -> Factorization:
+    """The scheme with other tables, as `Factorization.tables` gives them, and other fields if named."""
+    given = list(tables)
+    u, v, w = (np.ascontiguousarray(table.real).astype(np.int64) for table in given)
+    if changes.get("field", claim.field).is_complex:
+        changes["imaginary"] = tuple(np.ascontiguousarray(table.imag).astype(np.int64) for table in given)
+    else:
+        changes["imaginary"] = None
+    return replace(claim, u=u, v=v, w=w, **changes)
+
+
+def nonzero_rows(tables: Iterable[NDArray[Any]]) -> NDArray[np.bool_]:
+    """Rows in which no factor is zero; tables are [rank, …]."""
+    kept: NDArray[np.bool_] = np.logical_and.reduce([table.reshape(len(table), -1).any(axis=1) for table in tables])
+    return kept
 
 
 def to_integers(values: Any, name: str = "a factor") -> Integers:
@@ -80,18 +119,11 @@ def naive_factorization(format_: Format, field: Field) -> Factorization:
     row, inner, column = sides
     places = (row * format_.inner + inner, inner * format_.columns + column, row * format_.columns + column)
     u, v, w = (np.eye(size, dtype=np.int64)[place] for size, place in zip(format_.sizes, places, strict=True))
-    return Factorization(format_, field, u, v, w)
+    imaginary = (np.zeros_like(u), np.zeros_like(v), np.zeros_like(w)) if field.is_complex else None
+    return Factorization(format_, field, u, v, w, imaginary=imaginary)
 
 
-def modulo_2(claim: Factorization) -> Factorization:
-    """An integer scheme reduced modulo 2; rows that become zero are removed."""
-    factors = [factor % 2 for factor in claim.factors]
-    kept = np.logical_and.reduce([factor.any(axis=1) for factor in factors])
-    u, v, w = (np.ascontiguousarray(factor[kept]) for factor in factors)
-    return replace(claim, field=Field.GF2, u=u, v=v, w=w)
-
-
-LARGEST_SIDE = 12  # the tensor of 12x12x12 has three million entries
+LARGEST_SIDE = 16  # factors of 256 entries
 SHAPE = re.compile(r"(\d{1,9})x(\d{1,9})x(\d{1,9})")
 EXAMPLE = "Write rows x inner x columns, for example 3x3x3."
 

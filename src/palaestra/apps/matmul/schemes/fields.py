@@ -12,23 +12,44 @@ if TYPE_CHECKING:
 
 
 class Field(StrEnum):
+    """Coefficients of a scheme, and what its identity is checked in. Strictly some are rings; the key is `field`."""
+
     GF2 = "gf2"  # 0 and 1, modulo 2: valid for bits, not for numbers
+    Z3 = "z3"  # -1, 0 and 1, modulo 3
     ZT = "zt"  # -1, 0, 1
     Z = "z"  # integers
     Q = "q"  # rationals
+    ZI = "zi"  # Gaussian integers a + bi
+    QI = "qi"  # Gaussian rationals
 
     @property
     def meaning(self) -> str:
         return MEANINGS[self]
 
+    @property
+    def characteristic(self) -> int:
+        """2 or 3; 0: valid for numbers."""
+        return {Field.GF2: 2, Field.Z3: 3}.get(self, 0)
+
+    @property
+    def has_fractions(self) -> bool:
+        return self in (Field.Q, Field.QI)
+
+    @property
+    def is_complex(self) -> bool:
+        return self in (Field.ZI, Field.QI)
+
 
 MEANINGS = {
     Field.GF2: "modulo 2",
+    Field.Z3: "modulo 3",
     Field.ZT: "coefficients -1, 0 and 1",
     Field.Z: "integer coefficients",
     Field.Q: "fractions",
+    Field.ZI: "Gaussian integers",
+    Field.QI: "Gaussian fractions",
 }
-ALIASES = {"ternary": Field.ZT, "z2": Field.GF2, "int": Field.Z}
+ALIASES = {"ternary": Field.ZT, "z2": Field.GF2, "gf3": Field.Z3, "int": Field.Z, "c": Field.QI}
 
 
 def parse_field(text: str) -> Field:

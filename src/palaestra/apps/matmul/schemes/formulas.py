@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.straight_line import naive_program, scheme_programs
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 def formulas(claim: Factorization) -> list[str]:
     """m1 = (a11 + a22) * (b11 + b22), …, c11 = m1 + m4 - m5 + m7, …"""
+    if claim.imaginary is not None:
+        return _complex_formulas(claim)
     left, right, product = (naive_program(table) for table in (claim.u, claim.v, claim.w.T))
     a, b, c = entry_names(claim)
     lines = _products(left.outputs, right.outputs, a, b, "*")
@@ -28,7 +29,9 @@ def formulas(claim: Factorization) -> list[str]:
 
 
 def straight_line(claim: Factorization, sign: str = "*") -> list[str]:
-    """The formulas after common-subexpression elimination, with the counted additions."""
+    """The formulas after common-subexpression elimination, with the counted additions; complex ones without it."""
+    if claim.imaginary is not None:
+        return _complex_formulas(claim, sign, "1j" if sign == "@" else "i")
     programs = scheme_programs(claim)
     a, b, c = entry_names(claim)
     lines, left = _named(programs.left, a, "s")
@@ -44,7 +47,8 @@ def python_code(claim: Factorization) -> str:
     rows, inner, columns = claim.format.sides
     a, b, c = entry_names(claim)
     about = f"Blocks of a ({rows} x {inner}) times blocks of b ({inner} x {columns})"
-    end = " % 2" if claim.field is Field.GF2 else ""
+    prime = claim.field.characteristic
+    end = f" % {prime}" if prime else ""
     blocks = ", ".join(f"[{', '.join(row)}]" for row in _split(c, columns))
     body = [
         f'"""{about}, with {claim.rank} multiplications instead of {claim.format.naive_rank}."""',
@@ -53,10 +57,32 @@ def python_code(claim: Factorization) -> str:
         *straight_line(claim, "@"),
         f"return np.block([{blocks}]){end}",
     ]
-    if claim.field is Field.GF2:
-        body.insert(1, "# over gf2: valid for 0 and 1, modulo 2; wrong for other numbers")
+    if prime:
+        body.insert(1, f"# over {claim.field}: valid modulo {prime} only")
     name = f"multiply_{claim.format}"
     return "\n".join(["import numpy as np", "", "", f"def {name}(a, b):", *(f"    {line}" for line in body)]) + "\n"
+
+
+def _complex_formulas(claim: Factorization, sign: str = "*", unit: str = "i") -> list[str]:
+    """The formulas with complex coefficients written out, (1 + 2*i)*a11."""
+    a, b, c = entry_names(claim)
+    u, v, w = claim.tables
+    m, divisor = _numbered("m", claim.rank), _divisor(claim)
+    left, right = ([_complex_sum(row, names, unit) for row in table] for table, names in ((u, a), (v, b)))
+    lines = [f"{name} = ({one}) {sign} ({other})" for name, one, other in zip(m, left, right, strict=True)]
+    for name, column in zip(c, w.T, strict=True):
+        total = _complex_sum(column, m, unit)
+        lines.append(f"{name} = {total}" if divisor == 1 else f"{name} = ({total}) / {divisor}")
+    return lines
+
+
+def _complex_sum(values: NDArray[np.complex128], names: Sequence[str], unit: str) -> str:
+    terms = [
+        f"({int(value.real)} + {int(value.imag)}*{unit})*{name}" if value.imag else f"{int(value.real)}*{name}"
+        for value, name in zip(values, names, strict=True)
+        if value
+    ]
+    return " + ".join(terms) or "0"
 
 
 def entry_names(claim: Factorization) -> tuple[list[str], list[str], list[str]]:

@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from palaestra.apps.matmul.schemes.factorization import Format, parse_format
+from palaestra.apps.matmul.schemes.fields import Field
 
 if TYPE_CHECKING:
-    from palaestra.apps.matmul.schemes.fields import Field
     from palaestra.apps.matmul.schemes.verification import VerifiedFactorization
     from palaestra.core.catalogue import KnownRank
 
@@ -33,10 +33,14 @@ class RankComparison:
     as_of: str  # year and month of the table
 
 
+# Schemes over z are valid over these fields too, and schemes over q over qi.
+DERIVED = {Field.GF2: Field.Z, Field.Z3: Field.Z, Field.ZI: Field.Z, Field.QI: Field.Q}
+
+
 def known_rank(format_: Format, field: Field) -> int | None:
     """The best known rank of a format, in any order of its sides; None if unknown."""
     row = _table()["ranks"].get(str(format_.ascending), {})
-    rank: int | None = row.get(str(field))
+    rank: int | None = row.get(str(field), row.get(str(DERIVED.get(field, field))))
     return rank
 
 
@@ -50,7 +54,7 @@ def known_additions(format_: Format, field: Field) -> int | None:
 def known_table() -> list[KnownRank]:
     """All formats with their ranks by field."""
     return [
-        cast("KnownRank", {"format": name, "naive": parse_format(name).naive_rank, **row})
+        cast("KnownRank", {"gf2": row["z"], **row, "format": name, "naive": parse_format(name).naive_rank})
         for name, row in _table()["ranks"].items()
     ]
 

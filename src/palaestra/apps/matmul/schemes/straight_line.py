@@ -170,9 +170,27 @@ class Additions:
 
 
 def count_additions(claim: Factorization, tries: int = 4, deadline: float = inf) -> Additions:
-    """Additions of entries of A, entries of B and products; fewer tries if `deadline` (time.monotonic) comes first."""
+    """Additions of entries of A, entries of B and products; fewer tries if `deadline` (time.monotonic) comes first.
+
+    Of complex coefficients only the naive additions are counted.
+    """
+    if claim.imaginary is not None:
+        patterns = [(table != 0).astype(np.int64) for table in claim.tables]
+        complex_naive = sum(naive_program(table).additions for table in (patterns[0], patterns[1], patterns[2].T))
+        return Additions(complex_naive, complex_naive)
     naive = sum(naive_program(table).additions for table in (claim.u, claim.v, claim.w.T))
     return Additions(naive, scheme_programs(claim, tries, deadline).additions)
+
+
+def count_pairs(claim: Factorization) -> int:
+    """Pairs of terms in the sums of all three tables and their transposes, which the elimination goes through."""
+    total = 0
+    for table in claim.tables:
+        pattern = table != 0
+        for axis in (0, 1):
+            terms = pattern.sum(axis=axis)
+            total += int((terms * (terms - 1) // 2).sum())
+    return total
 
 
 def without_negated_factors(programs: SchemePrograms) -> SchemePrograms:

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palaestra.apps.matmul.schemes.fields import Echelon, Field, Rows, invert_matrix, matmul, matrix_rank
-from palaestra.apps.matmul.schemes.fingerprint import prime_of, row_colours
-from palaestra.apps.matmul.schemes.transformations import trace_form, view
+from palaestra.apps.matmul.schemes.fields import Echelon, Rows, invert_matrix, matmul, matrix_rank
+from palaestra.apps.matmul.schemes.fingerprint import (
+    MAX_COMPARED_ROWS,
+    family_of,
+    fingerprint,
+    prime_of,
+    residue_form,
+    row_colours,
+)
+from palaestra.apps.matmul.schemes.transformations import view
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Integers
@@ -39,13 +46,15 @@ class _Problem:
 
 def are_equivalent(first: VerifiedFactorization, second: VerifiedFactorization) -> bool:
     """True only if a symmetry that maps the first to the second was found."""
-    both = {first.field is Field.GF2, second.field is Field.GF2}
+    both = {family_of(first.field), family_of(second.field)}
     if first.rank != second.rank or first.format.ascending != second.format.ascending or len(both) > 1:
         return False
+    if first.rank > MAX_COMPARED_ROWS:
+        return fingerprint(first) == fingerprint(second)
     prime = prime_of(first.field)
-    source = trace_form(first.claim)
+    source = residue_form(first.claim)
     colours = row_colours(first)[0][1]
-    target = trace_form(second.claim)
+    target = residue_form(second.claim)
     coloured = row_colours(second)
     views = zip(permutations(range(3)), coloured, strict=True)
     return any(

@@ -8,34 +8,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from palaestra.apps.matmul.schemes.factorization import with_tables
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers
+    from numpy.typing import NDArray
+
+    from palaestra.apps.matmul.schemes.factorization import Factorization, Format, Integers, Tables
+
+    Table = NDArray[Any]
 
 STRAIGHT = frozenset({(0, 1, 2), (1, 2, 0), (2, 0, 1)})  # the other orders belong to the transposed product
 
 
-def trace_form(claim: Factorization) -> tuple[Integers, Integers, Integers]:
-    """x [rank, rows, inner], y [rank, inner, columns] and z [rank, columns, rows], where z is w transposed."""
+def trace_form(claim: Factorization) -> Tables:
+    """x [rank, rows, inner], y [rank, inner, columns] and z [rank, columns, rows], where z is w transposed.
+
+    Like `Factorization.tables`: complex if there are imaginary parts.
+    """
     rows, inner, columns = claim.format.sides
-    x = claim.u.reshape(claim.rank, rows, inner)
-    y = claim.v.reshape(claim.rank, inner, columns)
-    z = claim.w.reshape(claim.rank, rows, columns).transpose(0, 2, 1)
-    return x, y, z
+    u, v, w = claim.tables
+    x, y = u.reshape(claim.rank, rows, inner), v.reshape(claim.rank, inner, columns)
+    return x, y, w.reshape(claim.rank, rows, columns).transpose(0, 2, 1)
 
 
-def from_trace_form(x: Integers, y: Integers, z: Integers) -> tuple[Integers, Integers, Integers]:
+def from_trace_form(x: Table, y: Table, z: Table) -> Tables:
     """u, v and w of factors in trace form."""
     return _flat(x), _flat(y), _flat(z.transpose(0, 2, 1))
 
 
-def view(factors: tuple[Integers, ...], order: tuple[int, ...]) -> tuple[Integers, ...]:
+def view(factors: tuple[Table, ...], order: tuple[int, ...]) -> tuple[Table, ...]:
     """The factors in another order, transposed where the order needs it."""
     if order in STRAIGHT:
         return tuple(factors[k] for k in order)
@@ -48,15 +55,13 @@ def permute_sides(claim: Factorization, format_: Format) -> Factorization:
     for order in permutations(range(3)):
         x, y, z = view(factors, order)
         if (x.shape[1], y.shape[1], z.shape[1]) == format_.sides:
-            denominators = tuple(claim.denominators[k] for k in order)
-            u, v, w = (_flat(factor) for factor in (x, y, z.transpose(0, 2, 1)))
-            return replace(
-                claim, format=format_, u=u, v=v, w=w, denominators=(denominators[0], denominators[1], denominators[2])
-            )
+            first, second, third = (claim.denominators[k] for k in order)
+            changes = {"format": format_, "denominators": (first, second, third)}
+            return with_tables(claim, from_trace_form(x, y, z), **changes)
     raise UsageError(f"A scheme for {claim.format} has no equivalent for {format_}.", "Both need the same three sides.")
 
 
-def _flat(matrices: Integers) -> Integers:
+def _flat(matrices: Table) -> Table:
     return np.ascontiguousarray(matrices).reshape(len(matrices), -1).copy()
 
 
@@ -119,5 +124,5 @@ def random_equivalent(claim: Factorization, rng: np.random.Generator) -> Factori
     return replace(claim, u=u, v=v, w=w)
 
 
-def _sides(factors: tuple[Integers, ...]) -> tuple[int, ...]:
+def _sides(factors: tuple[Table, ...]) -> tuple[int, ...]:
     return tuple(factor.shape[1] for factor in factors)

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from palaestra.apps.matmul.schemes.bit_masks import Masks, check_fits, from_masks, to_masks
+from palaestra.apps.matmul.schemes.bit_masks import Masks, check_fits_word, from_masks, to_masks
 from palaestra.apps.matmul.schemes.factorization import Factorization, naive_factorization, parse_format
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.formulas import draw_factors
@@ -46,7 +46,7 @@ class FlipGraphEnv(gymnasium.Env[Any, Any]):
             )
         self.render_mode = render_mode
         self._format = parse_format(format)
-        check_fits(self._format)
+        check_fits_word(self._format)
         self._target = target or known_rank(self._format, Field.GF2) or 1
         self._max_flips = max_flips
         self.observation_space = spaces.Box(-MOST, MOST, (choices, len(FEATURES)), np.float32)

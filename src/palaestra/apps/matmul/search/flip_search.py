@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.schemes.bit_masks import (
     Masks,
-    check_fits,
     cyclic_rank,
+    encode_claim,
     expand_cyclic,
     naive_cyclic_masks,
-    to_masks,
 )
 from palaestra.apps.matmul.schemes.factorization import naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from palaestra.apps.matmul.schemes.factorization import Format
+
+
+MAX_MASK_BITS = 256
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Search:
     pool: tuple[Masks, ...] = ()  # best first
     flips: int = 0
     is_cyclic: bool = False  # all masks represent cyclic-symmetric schemes, one row per orbit
+    ring: Field = Field.GF2  # of the walks: gf2, z3 or zt
 
     @property
     def best(self) -> Masks:
@@ -78,17 +81,17 @@ class Search:
         return expand_cyclic(masks, self.format.rows) if self.is_cyclic else masks
 
 
-def start_search(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
+def start_search(
+    format_: Format, seed: int, walkers: int, start: Masks | None = None, ring: Field = Field.GF2
+) -> Search:
     """The initial state; `start` replaces the naive scheme."""
-    check_fits(format_)
-    rows = start or to_masks(naive_factorization(format_, Field.GF2))
+    rows = start or encode_claim(naive_factorization(format_, ring))
     made = tuple(Walker(rows, rows, derive_seed(seed, index, 0)) for index in range(walkers))
-    return Search(format_, seed, made, rows)
+    return Search(format_, seed, made, rows, ring=ring)
 
 
 def start_cyclic_search(format_: Format, seed: int, walkers: int, start: Masks | None = None) -> Search:
     """A search among cyclic-symmetric schemes for square matrices; `start` is one of them."""
-    check_fits(format_)
     return replace(start_search(format_, seed, walkers, start or naive_cyclic_masks(format_.rows)), is_cyclic=True)
 
 
@@ -142,6 +145,7 @@ def encode_search(search: Search) -> dict[str, Any]:
         "start": encode_masks(search.start),
         "pool": [encode_masks(one) for one in search.pool],
         "is_cyclic": search.is_cyclic,
+        "ring": str(search.ring),
     }
 
 
@@ -161,7 +165,8 @@ def decode_search(data: dict[str, Any], format_: Format) -> Search:
         pool = tuple(decode_masks(one) for one in data["pool"])
         seed, flips = int(data["seed"]), int(data["flips"])
         is_cyclic = bool(data.get("is_cyclic", data.get("is_turning", False)))
-        return Search(format_, seed, walkers, decode_masks(data["start"]), pool, flips, is_cyclic)
+        ring = Field(data.get("ring", "gf2"))
+        return Search(format_, seed, walkers, decode_masks(data["start"]), pool, flips, is_cyclic, ring)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(
             f"The saved search is damaged: {error!r}.", "Start a new search with another run=NAME."
@@ -174,8 +179,8 @@ def _get(data: dict[str, Any], key: str, old_key: str) -> Any:
 
 
 def _run_walker(walker: Walker, settings: SearchSettings, search: Search) -> tuple[Walker, int]:
-    resume = resume_cyclic_walk if search.is_cyclic else resume_walk
-    walk = resume(walker.current, walker.best, walker.rng_state, walker.since_reduction)
+    state = (walker.current, walker.best, walker.rng_state, walker.since_reduction)
+    walk = resume_cyclic_walk(*state) if search.is_cyclic else resume_walk(*state, search.ring)
     made = walk.run(settings.round_flips, settings.plus_period, settings.margin, settings.target)
     has_improved = walk.best_rank < search.rank_of(walker.best)
     is_stuck = 0 < made < settings.round_flips and walk.best_rank > settings.target
@@ -209,6 +214,14 @@ def encode_masks(masks: Masks) -> list[str]:
 
 def decode_masks(rows: list[str]) -> Masks:
     found = [[int(word, 16) for word in row.split()] for row in rows]
-    if not found or any(len(row) != 3 or not all(0 < mask < 1 << 64 for mask in row) for row in found):
-        raise ValueError("a scheme needs rows of three nonzero masks")
+    if not found or not all(map(_is_row, found)):
+        raise ValueError("a scheme needs rows of three nonzero masks, or of three pairs")
     return found
+
+
+def _is_row(row: list[int]) -> bool:
+    if not all(0 <= mask < 1 << MAX_MASK_BITS for mask in row):
+        return False
+    if len(row) == 3:
+        return all(row)
+    return len(row) == 6 and all(row[at] | row[at + 1] and not row[at] & row[at + 1] for at in (0, 2, 4))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.core.errors import UsageError
 
 try:
@@ -37,8 +38,8 @@ class Walk(Protocol):
     def run(self, steps: int, plus_period: int, margin: int, target: int) -> int: ...
 
 
-class TernaryWalk(Protocol):
-    """A walk over zt; compiled only."""
+class SignedWalk(Protocol):
+    """A walk over zt or z3; compiled only."""
 
     @property
     def best(self) -> Scheme: ...
@@ -49,15 +50,77 @@ class TernaryWalk(Protocol):
     def run(self, steps: int, plus_period: int, margin: int, target: int, temperature: float) -> int: ...
 
 
-def resume_ternary_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> TernaryWalk | None:
-    """None without the compiled module."""
-    return flips.TernaryWalk(current, best, rng_state, since_reduction) if IS_COMPILED else None
+def resume_ternary_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> SignedWalk | None:
+    """A walk over zt that can prefer few coefficients; None without the compiled module."""
+    return _SignedWordsWalk("TernaryWalk", current, best, rng_state, since_reduction) if IS_COMPILED else None
 
 
-def resume_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> Walk:
-    if IS_COMPILED:
-        return flips.BinaryWalk(current, best, rng_state, since_reduction)
-    return PythonWalk(current, best, rng_state, since_reduction)
+def resume_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int, ring: Field = Field.GF2) -> Walk:
+    """A walk over gf2, z3 or zt; over the last two rows have six masks, and the walk is compiled only."""
+    if ring is Field.GF2:
+        if not IS_COMPILED:
+            return PythonWalk(current, best, rng_state, since_reduction)
+        if words_needed(current) == 1:
+            return flips.BinaryWalk(current, best, rng_state, since_reduction)
+        return _WordsWalk("BinaryWalk", current, best, rng_state, since_reduction)
+    if not IS_COMPILED:
+        raise UsageError(f"A walk over {ring} needs the compiled walk.", SLOW_WARNING)
+    name = "Modulo3Walk" if ring is Field.Z3 else "TernaryWalk"
+    return _WordsWalk(name, current, best, rng_state, since_reduction)
+
+
+def words_needed(scheme: Scheme) -> int:
+    """The words of the masks of a compiled walk: 1, 2 or 4."""
+    bits = max((mask.bit_length() for row in scheme for mask in row), default=1)
+    return next(words for words in (1, 2, 4) if bits <= 64 * words)
+
+
+class _WordsWalk:
+    """A compiled walk whose masks are split into words of 64 bits."""
+
+    def __init__(self, name: str, current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> None:
+        self._words = words_needed(current)
+        kind = getattr(flips, name if self._words == 1 else f"{name}{64 * self._words}")
+        self._walk = kind(self._split(current), self._split(best), rng_state, since_reduction)
+
+    @property
+    def current(self) -> Scheme:
+        return self._joined(self._walk.current)
+
+    @property
+    def best(self) -> Scheme:
+        return self._joined(self._walk.best)
+
+    @property
+    def best_rank(self) -> int:
+        return int(self._walk.best_rank)
+
+    @property
+    def rng_state(self) -> int:
+        return int(self._walk.rng_state)
+
+    @property
+    def since_reduction(self) -> int:
+        return int(self._walk.since_reduction)
+
+    def run(self, steps: int, plus_period: int, margin: int, target: int) -> int:
+        return int(self._walk.run(steps, plus_period, margin, target))
+
+    def _split(self, scheme: Scheme) -> Scheme:
+        return [[mask >> 64 * at & WORD for mask in row for at in range(self._words)] for row in scheme]
+
+    def _joined(self, rows: Scheme) -> Scheme:
+        count = self._words
+        return [[sum(row[at + k] << 64 * k for k in range(count)) for at in range(0, len(row), count)] for row in rows]
+
+
+class _SignedWordsWalk(_WordsWalk):
+    @property
+    def weight(self) -> int:
+        return int(self._walk.weight)
+
+    def run(self, steps: int, plus_period: int, margin: int, target: int, temperature: float = 0.0) -> int:
+        return int(self._walk.run(steps, plus_period, margin, target, temperature))
 
 
 def resume_cyclic_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> Walk:

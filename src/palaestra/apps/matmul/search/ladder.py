@@ -15,11 +15,12 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from palaestra.apps.matmul.schemes.bit_masks import Masks, from_masks, supports_cyclic_search, to_masks
+from palaestra.apps.matmul.schemes.bit_masks import Masks, decode_claim, encode_claim, supports_cyclic_search
 from palaestra.apps.matmul.schemes.composition import SIDES, join_schemes, project
 from palaestra.apps.matmul.schemes.factorization import Format, naive_factorization, parse_format
 from palaestra.apps.matmul.schemes.fields import Field, parse_field
 from palaestra.apps.matmul.schemes.known_ranks import known_rank
+from palaestra.apps.matmul.schemes.rings import INCLUDED, can_convert, convert
 from palaestra.apps.matmul.schemes.verification import verify
 from palaestra.apps.matmul.search.flip_search import (
     Search,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 LIFTED_COUNT = 64
 # Cache: a lift takes seconds, and the end of a run lifts the same schemes again.
-_LIFTED: dict[tuple[Format, tuple[tuple[int, ...], ...]], VerifiedFactorization | None] = {}
+_LIFTED: dict[tuple[Format, Field, bool, tuple[tuple[int, ...], ...]], VerifiedFactorization | None] = {}
 MAX_DIRECT_RANK = 27  # up to this naive rank a walk from the naive scheme is fast
 ASCENTS_PER_EXTENSION = 16  # after so many ascents the flips of each rung increase
 RUNG_SEEDS = 1000  # offset of the seeds of rungs, beyond those of walkers
@@ -71,6 +72,7 @@ class LadderState:
     flips_before: int = 0  # of finished searches
     improved_at: int = 0  # flips of the current search at its last improvement
     rung_pools: tuple[tuple[Masks, ...], ...] = ()  # the best schemes of each rung
+    ring: Field = Field.GF2  # of the walks; for other fields than that their schemes are lifted
 
     @property
     def format(self) -> Format:
@@ -100,11 +102,16 @@ def ladder_rungs(format_: Format) -> tuple[Format, ...]:
 
 
 def start_ladder(
-    rungs: tuple[Format, ...], field: Field, seed: int, walkers: int, start: Masks | None = None
+    rungs: tuple[Format, ...],
+    field: Field,
+    seed: int,
+    walkers: int,
+    start: Masks | None = None,
+    ring: Field = Field.GF2,
 ) -> LadderState:
     """The initial state; `start` replaces the naive scheme of the first rung."""
-    best = start if start and len(rungs) == 1 else to_masks(naive_factorization(rungs[-1], Field.GF2))
-    state = LadderState(rungs, field, seed, start_search(rungs[0], seed, walkers, start), best)
+    best = start if start and len(rungs) == 1 else encode_claim(naive_factorization(rungs[-1], ring))
+    state = LadderState(rungs, field, seed, start_search(rungs[0], seed, walkers, start, ring), best, ring=ring)
     return _start_cyclic_ascent(state, 0) if uses_cyclic_search(state) and start is None else state
 
 
@@ -145,7 +152,7 @@ def advance_ladder(
     if found is None:  # none of them lifts
         return _move_to_rung(state, state.rung, state.ascents + 1, None) if is_exhausted else state
     state = _add_to_rung_pool(state, found)
-    start = extend_scheme(found, *state.rungs[state.rung : state.rung + 2])
+    start = extend_scheme(found, state.rungs[state.rung], state.rungs[state.rung + 1], state.ring)
     return _move_to_rung(state, state.rung + 1, state.ascents, start)
 
 
@@ -164,35 +171,42 @@ def _best_extended(state: LadderState, deadline: float) -> Masks:
     if found is None:
         return state.best
     for given, wanted in pairwise(state.rungs[state.rung :]):
-        found = extend_scheme(found, given, wanted)
-    is_good = len(found) < state.best_rank and lift_to_field(state.field, found, state.format, deadline) is not None
-    return found if is_good else state.best
+        found = extend_scheme(found, given, wanted, state.ring)
+    if len(found) >= state.best_rank:
+        return state.best
+    is_valid = lift_to_field(state.field, found, state.format, deadline, state.ring) is not None
+    return found if is_valid else state.best
 
 
 def rung_target(state: LadderState) -> int:
     return known_rank(state.search.format, state.field) or 0
 
 
-def extend_scheme(masks: Masks, given: Format, wanted: Format) -> Masks:
+def extend_scheme(masks: Masks, given: Format, wanted: Format, ring: Field = Field.GF2) -> Masks:
     """Extends a scheme to a larger format with the naive scheme of the missing strip."""
     at = next(k for k in range(3) if given.sides[k] != wanted.sides[k])
     sides = list(wanted.sides)
     sides[at] -= given.sides[at]
-    strip = naive_factorization(Format(sides[0], sides[1], sides[2]), Field.GF2)
-    return to_masks(join_schemes(from_masks(masks, given), strip, SIDES[at]))
+    strip = naive_factorization(Format(sides[0], sides[1], sides[2]), ring)
+    return encode_claim(join_schemes(decode_claim(masks, given, ring), strip, SIDES[at]))
 
 
-def lift_to_field(field: Field, masks: Masks, format_: Format, deadline: float = inf) -> VerifiedFactorization | None:
-    """The scheme verified over `field`; None if it does not lift."""
-    if field is Field.GF2:
-        return verify(from_masks(masks, format_))
-    key = (format_, tuple(map(tuple, masks)))
+def lift_to_field(
+    field: Field, masks: Masks, format_: Format, deadline: float = inf, ring: Field = Field.GF2
+) -> VerifiedFactorization | None:
+    """The scheme of a walk over `ring`, verified over `field`; None if it does not lift."""
+    proved = verify(decode_claim(masks, format_, ring))
+    if can_convert(proved.claim, field):
+        return proved if proved.field is field else verify(convert(proved.claim, field))
+    key = (format_, ring, field.has_fractions, tuple(map(tuple, masks)))
     if key not in _LIFTED:
-        _LIFTED[key] = lift(verify(from_masks(masks, format_)), deadline)
+        _LIFTED[key] = lift(proved, deadline, with_fractions=field.has_fractions)
         while len(_LIFTED) > LIFTED_COUNT:
             del _LIFTED[next(iter(_LIFTED))]
     lifted = _LIFTED[key]
-    return None if lifted is None or (field is Field.ZT and lifted.field is not Field.ZT) else lifted
+    if lifted is None or not can_convert(lifted.claim, field):
+        return None
+    return lifted if field in INCLUDED[lifted.field] else verify(convert(lifted.claim, field))
 
 
 def encode_ladder(state: LadderState) -> dict[str, Any]:
@@ -206,6 +220,7 @@ def encode_ladder(state: LadderState) -> dict[str, Any]:
         "ascents": state.ascents,
         "flips_before": state.flips_before,
         "improved_at": state.improved_at,
+        "ring": str(state.ring),
         "rung_pools": [[encode_masks(masks) for masks in pool] for pool in state.rung_pools],
     }
 
@@ -220,7 +235,8 @@ def decode_ladder(data: dict[str, Any]) -> LadderState:
         pools = data.get("rung_pools", data.get("shelves", ()))
         rung_pools = tuple(tuple(decode_masks(masks) for masks in pool) for pool in pools)
         field, seed = parse_field(data["field"]), int(data["seed"])
-        return LadderState(rungs, field, seed, search, best, rung, ascents, before, improved_at, rung_pools)
+        ring = parse_field(data.get("ring", "gf2"))
+        return LadderState(rungs, field, seed, search, best, rung, ascents, before, improved_at, rung_pools, ring)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedFile(
             f"The saved search is damaged: {error!r}.", "Start a new search with another run=NAME."
@@ -238,7 +254,7 @@ def _best_valid(state: LadderState, schemes: Iterable[Masks], deadline: float) -
     invalid: list[Masks] = []
     for masks in sorted(schemes, key=state.search.rank_of):
         expanded = state.search.expand(masks)
-        if lift_to_field(field, expanded, state.search.format, deadline) is not None:
+        if lift_to_field(field, expanded, state.search.format, deadline, state.ring) is not None:
             return expanded, _without(state, invalid)
         invalid.append(masks)
     return None, _without(state, invalid)
@@ -261,7 +277,7 @@ def _start_ascent(state: LadderState, deadline: float) -> LadderState:
     if above and word >> 8 & 1:
         return _move_to_rung(state, rung, ascents, _project_to_rung(state, rung, above[(word >> 16) % len(above)]))
     if below:
-        start = extend_scheme(below[(word >> 16) % len(below)], *state.rungs[rung - 1 : rung + 1])
+        start = extend_scheme(below[(word >> 16) % len(below)], state.rungs[rung - 1], state.rungs[rung], state.ring)
         return _move_to_rung(state, rung, ascents, start)
     return _move_to_rung(state, 0, ascents, None)
 
@@ -269,7 +285,7 @@ def _start_ascent(state: LadderState, deadline: float) -> LadderState:
 def _project_to_rung(state: LadderState, rung: int, masks: Masks) -> Masks:
     given, wanted = state.rungs[rung + 1], state.rungs[rung]
     at = next(k for k in range(3) if given.sides[k] != wanted.sides[k])
-    return to_masks(project(from_masks(masks, given), at))
+    return encode_claim(project(decode_claim(masks, given, state.ring), at))
 
 
 def _rung_pool(state: LadderState, rung: int) -> tuple[Masks, ...]:
@@ -285,7 +301,7 @@ def _add_to_rung_pool(state: LadderState, found: Masks) -> LadderState:
 
 def _move_to_rung(state: LadderState, rung: int, ascents: int, start: Masks | None) -> LadderState:
     word = derive_seed(state.seed, RUNG_SEEDS + rung, ascents) >> 1
-    search = start_search(state.rungs[rung], word, len(state.search.walkers), start)
+    search = start_search(state.rungs[rung], word, len(state.search.walkers), start, state.ring)
     return replace(state, search=search, rung=rung, ascents=ascents, flips_before=state.flips, improved_at=0)
 
 

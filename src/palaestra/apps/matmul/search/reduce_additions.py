@@ -21,7 +21,7 @@ from palaestra.apps.matmul.schemes.straight_line import count_additions
 from palaestra.apps.matmul.schemes.transformations import from_trace_form, trace_form
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.apps.matmul.search.flip_search import derive_seed
-from palaestra.apps.matmul.search.flip_walk import TernaryWalk, resume_ternary_walk
+from palaestra.apps.matmul.search.flip_walk import SignedWalk, resume_ternary_walk
 
 if TYPE_CHECKING:
     from palaestra.apps.matmul.schemes.factorization import Factorization, Integers
@@ -72,7 +72,7 @@ def find_fewest_additions(
 def _anneal(claim: Factorization, seed: int) -> Factorization:
     """The scheme with fewest nonzero coefficients of an annealing walk; the claim itself without a compiled walk."""
     masks = to_signed_masks(claim)
-    walk: TernaryWalk | None = resume_ternary_walk(masks, masks, seed, 0)
+    walk: SignedWalk | None = resume_ternary_walk(masks, masks, seed, 0)
     if walk is None:
         return claim
     for temperature in TEMPERATURES:

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance, readable_entries
-from palaestra.apps.matmul.schemes.bit_masks import Masks, to_masks
-from palaestra.apps.matmul.schemes.composition import build_best_start
-from palaestra.apps.matmul.schemes.factorization import modulo_2
+from palaestra.apps.matmul.schemes.bit_masks import Masks, encode_claim
+from palaestra.apps.matmul.schemes.building import Start, build_best_start
 from palaestra.apps.matmul.schemes.fields import Field
 from palaestra.apps.matmul.schemes.fingerprint import fingerprint
 from palaestra.apps.matmul.schemes.known_ranks import compare_with_known
+from palaestra.apps.matmul.schemes.rings import convert
 from palaestra.apps.matmul.schemes.scheme_files import decode_scheme, encode_scheme
+from palaestra.apps.matmul.schemes.transformations import permute_sides
 from palaestra.apps.matmul.schemes.verification import VerifiedFactorization, verify
 from palaestra.apps.matmul.search.ladder import (
     LadderState,
@@ -28,6 +29,7 @@ from palaestra.apps.matmul.search.ladder import (
 )
 from palaestra.apps.matmul.search.lifting import LiftTimeout
 from palaestra.apps.matmul.search.reduce_additions import find_fewest_additions
+from palaestra.apps.matmul.selection import load_scheme
 from palaestra.apps.matmul.session import (
     MIN_FINISH_SECONDS,
     SearchResult,
@@ -56,7 +58,8 @@ if TYPE_CHECKING:
     from palaestra.runner.signals import StopRequest
     from palaestra.runs.directory import RunDirectory
 
-SCHEMA_VERSION = 5  # 2: ladder of formats; 3: pools of the rungs; 4: cyclic-symmetric schemes; 5: names of keys
+# 2: ladder of formats; 3: pools of the rungs; 4: cyclic-symmetric schemes; 5: names of keys; 6: rings of the walks
+SCHEMA_VERSION = 6
 SAVE_SECONDS = 10.0
 SECONDS_PER_ROW_PAIR = 4e-4  # of a fingerprint; twice the time on an idle machine
 BENCH_SECONDS = 6.0
@@ -95,7 +98,8 @@ def _open_search(directory: RunDirectory, config: DiscoverConfig, session: RunSe
     if not file.exists():
         session.journal.record("run.started", pid=os.getpid(), seed=config.seed, world_size=config.walkers)
         rungs = ladder_rungs(config.product) if config.start == "ladder" else (config.product,)
-        return start_ladder(rungs, Field(config.field), config.seed, config.walkers, _start(directory, config))
+        start = _start(directory, config)
+        return start_ladder(rungs, Field(config.field), config.seed, config.walkers, start, config.ring)
     search = decode_ladder(unstamped(read_json(file), SCHEMA_VERSION, file))
     session.journal.record(
         "run.resumed", pid=os.getpid(), step=search.flips, checkpoint=str(file.name), exact=True, reason=""
@@ -104,20 +108,31 @@ def _open_search(directory: RunDirectory, config: DiscoverConfig, session: RunSe
 
 
 def _start(directory: RunDirectory, config: DiscoverConfig) -> Masks | None:
-    """The best start from archived schemes, for start=archive; stored with the run, since the archive changes."""
-    if config.start != "archive":
+    """The scheme to start from, of the archive or a file; stored with the run, since both change."""
+    if config.start in ("ladder", "naive"):
         return None
-    entries = readable_entries(Archive(directory.path.parent))
-    start = build_best_start(
-        config.product, Field(config.field), [(entry.fingerprint, entry.scheme) for entry in entries]
-    )
+    start = _archived_start(directory, config) if config.start == "archive" else _given_start(directory, config)
     content = {
         "rank": start.scheme.rank,
         "parents": list(start.parents),
         "scheme": encode_scheme(start.scheme.claim),
     }
     write_json(parents_file(directory), content)
-    return to_masks(modulo_2(start.scheme.claim))
+    return encode_claim(convert(start.scheme.claim, config.ring))
+
+
+def _archived_start(directory: RunDirectory, config: DiscoverConfig) -> Start:
+    """The best scheme that can be built from archived ones."""
+    entries = readable_entries(Archive(directory.path.parent))
+    known = [(entry.fingerprint, entry.scheme) for entry in entries]
+    return build_best_start(config.product, Field(config.field), known)
+
+
+def _given_start(directory: RunDirectory, config: DiscoverConfig) -> Start:
+    """The scheme that `start` names, over the field of the search."""
+    proved, digest = load_scheme(config.start, directory.path.parent)
+    claim = permute_sides(convert(proved.claim, Field(config.field)), config.product)
+    return Start(verify(claim), (digest,))
 
 
 def _read_start(directory: RunDirectory) -> VerifiedFactorization | None:
@@ -235,7 +250,7 @@ def _finish(
     proved, used = _reduce_additions(best, Archive(directory.path.parent), config, stop, deadline)
     provenance = Provenance(
         run=directory.id,
-        method="flip" if proved.field is Field.GF2 else "flip and lift",
+        method="flip" if config.ring in (proved.field, Field.ZT) else "flip and lift",
         seed=config.seed,
         step=search.flips,
         wall_seconds=round(session.seconds, 3),
@@ -281,7 +296,7 @@ def _verified_best(search: LadderState, start: VerifiedFactorization | None, dea
     Stored schemes were lifted when found, and the naive scheme is valid over every field. The start is verified as
     archived: lifted again from its bits it could get larger coefficients.
     """
-    found = lift_to_field(search.field, best_so_far(search, deadline), search.format)
+    found = lift_to_field(search.field, best_so_far(search, deadline), search.format, ring=search.ring)
     schemes = [one for one in (start, found) if one is not None]
     if not schemes:
         raise RunFailed(f"No scheme of the search for {search.format} is valid over {search.field}.")

@@ -1,7 +1,7 @@
 """Entry point of the launcher, run by path in any interpreter.
 
-`python bootstrap.py JSON` runs the script that the JSON names; `python bootstrap.py play FD` plays episodes with a
-checkpoint; `python bootstrap.py match FD` plays step by step.
+`python bootstrap.py JSON` runs a script (`LaunchSpec.for_launcher` writes the JSON); `python bootstrap.py play FD`
+plays episodes with a checkpoint; `python bootstrap.py match FD` plays them step by step.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ MODES = {"play": "play", "match": "match"}
 
 
 def load_launcher() -> None:
-    """Makes the source folder importable under another name, without changing the script's import path. Only the
-    launcher and `rendering` are imported, which need nothing but NumPy."""
+    """Makes the source folder importable under another name without changing the script's `sys.path`.
+
+    Only the launcher and `rendering` are imported; they need nothing but NumPy.
+    """
     parts = PACKAGE.split(".")
     folder = Path(__file__).resolve().parents[len(parts) - 1]
     for depth in range(1, len(parts)):

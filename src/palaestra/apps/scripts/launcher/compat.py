@@ -1,4 +1,4 @@
-"""Gymnasium from 1.0 and NumPy from 2.0 as scripts expect them that were written for 0.29 and 1.26."""
+"""Makes Gymnasium 1 and NumPy 2 behave as scripts written for Gymnasium 0.29 and NumPy 1.26 expect."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-SELF_REGISTERING = ("ale_py", "minigrid")  # they registered themselves once; now somebody must ask for it
-OLD_CLIP = re.compile(r"jnp\.clip\([^#]*?\ba_(min|max)=")  # keywords that jax has no more
+SELF_REGISTERING = ("ale_py", "minigrid")  # registered their environments on their own before Gymnasium 1
+OLD_CLIP = re.compile(r"jnp\.clip\([^#]*?\ba_(min|max)=")  # keywords that newer versions of jax have removed
 OLD_NUMBERS = {"bool8": "bool_", "float_": "float64", "complex_": "complex128", "Inf": "inf", "NaN": "nan"}
 
 
-VECTOR_ENVS_UNCHANGED = "vector environments are left as they are: the script speaks of Gymnasium 1"
+VECTOR_ENVS_UNCHANGED = "vector environments are not adapted: the script is written for Gymnasium 1"
 
 
 def install(source: str = "") -> list[str]:
-    """For a script of that text. What was done, in words for the person who looks at the run."""
-    done: list[str] = []
+    """Adapts both packages for a script with this text; returns a description of every change."""
+    changes: list[str] = []
     if _major(gymnasium.__version__) >= 1:
         vector = [VECTOR_ENVS_UNCHANGED] if targets_gymnasium_1(source) else _vector_envs()
-        done += [*vector, *_wrappers(), *_registered()]
+        changes += [*vector, *_wrappers(), *_registered()]
     if _major(np.__version__) >= 2:
-        done += [*_numbers(), *install_scalar_arrays()]
+        changes += [*_numbers(), *install_scalar_arrays()]
     if OLD_CLIP.search(source) and importlib.util.find_spec("jax") is not None:
-        done += _jax_clip()
-    return done
+        changes += _jax_clip()
+    return changes
 
 
 def _major(version: str) -> int:
@@ -37,7 +37,7 @@ def _major(version: str) -> int:
 
 
 def _vector_envs() -> list[str]:
-    """Without it there is one dead step per episode, and scripts find no episode in `infos`."""
+    """With Gymnasium 1's default, every episode has one extra step and scripts find no episode in `infos`."""
     same_step = gymnasium.vector.AutoresetMode.SAME_STEP
     for name in ("SyncVectorEnv", "AsyncVectorEnv"):
         setattr(gymnasium.vector, name, _old_vector_env(getattr(gymnasium.vector, name), same_step))
@@ -66,15 +66,15 @@ def _old_vector_env(base: Any, same_step: Any) -> Any:
 
 def _wrappers() -> list[str]:
     wrappers: Any = gymnasium.wrappers
-    done = []
+    changes = []
     if not hasattr(wrappers, "FrameStack"):
         wrappers.FrameStack = lambda env, num_stack, *_: wrappers.FrameStackObservation(env, num_stack)
-        done.append("wrappers.FrameStack is FrameStackObservation")
+        changes.append("wrappers.FrameStack is FrameStackObservation")
     if not hasattr(wrappers, "GrayScaleObservation"):
         wrappers.GrayScaleObservation = lambda env, keep_dim=False: wrappers.GrayscaleObservation(env, keep_dim)
-        done.append("wrappers.GrayScaleObservation is GrayscaleObservation")
+        changes.append("wrappers.GrayScaleObservation is GrayscaleObservation")
     wrappers.TransformObservation = _old_transform(wrappers.TransformObservation)
-    return [*done, "wrappers.TransformObservation keeps the space when none is given"]
+    return [*changes, "wrappers.TransformObservation keeps the space when none is given"]
 
 
 def _old_transform(base: Any) -> Any:
@@ -87,19 +87,19 @@ def _old_transform(base: Any) -> Any:
 
 
 def _registered() -> list[str]:
-    done = []
+    changes = []
     for name in SELF_REGISTERING:
         if importlib.util.find_spec(name) is not None:
             gymnasium.register_envs(importlib.import_module(name))
-            done.append(f"environments of {name} are registered")
-    return done
+            changes.append(f"environments of {name} are registered")
+    return changes
 
 
 def _numbers() -> list[str]:
-    lacking = {old: new for old, new in OLD_NUMBERS.items() if old not in vars(np)}
-    for old, new in lacking.items():
+    missing = {old: new for old, new in OLD_NUMBERS.items() if old not in vars(np)}
+    for old, new in missing.items():
         setattr(np, old, getattr(np, new))
-    return [f"numpy.{old} is numpy.{new}" for old, new in lacking.items()]
+    return [f"numpy.{old} is numpy.{new}" for old, new in missing.items()]
 
 
 def _jax_clip() -> list[str]:
@@ -116,19 +116,19 @@ def _jax_clip() -> list[str]:
     return ["jax.numpy.clip takes a_min and a_max"]
 
 
-# Names that 0.29 did not have; a vector wrapper of Gymnasium 1 even refuses environments that reset in the same step.
-NEW_WORDS = re.compile(r"\bautoreset_mode\b|\bAutoresetMode\b|\bwrappers\.vector\b|\bwrappers import vector\b")
-EPISODE_MASK = re.compile(r"""["']_episode["']""")  # Gymnasium 1 tells with it whose episode ended
-OLD_WORD = "final_info"  # where 0.29 told it
+# Names that 0.29 does not have. Vector wrappers of Gymnasium 1 refuse environments that reset in the same step.
+GYMNASIUM_1_NAMES = re.compile(r"\bautoreset_mode\b|\bAutoresetMode\b|\bwrappers\.vector\b|\bwrappers import vector\b")
+EPISODE_MASK = re.compile(r"""["']_episode["']""")  # in Gymnasium 1, marks which episodes ended
+GYMNASIUM_0_NAME = "final_info"  # the same in 0.29
 
 
 def targets_gymnasium_1(source: str) -> bool:
-    """Its vector environments are left as they are then; scripts that speak of neither are taken for old ones."""
-    return bool(NEW_WORDS.search(source) or (EPISODE_MASK.search(source) and OLD_WORD not in source))
+    """Whether the script uses vector environments as in Gymnasium 1. Without a sign of either it counts as old."""
+    return bool(GYMNASIUM_1_NAMES.search(source) or (EPISODE_MASK.search(source) and GYMNASIUM_0_NAME not in source))
 
 
 class FinalInfos(np.ndarray):
-    """One dictionary or None per environment; asked by a name, what all of them say under it, as in Gymnasium 1."""
+    """One dictionary or None per environment as in 0.29; indexed by a name, the batched value as in Gymnasium 1."""
 
     batched: dict[str, Any]
 
@@ -140,7 +140,7 @@ class FinalInfos(np.ndarray):
 
 
 def old_infos(infos: dict[str, Any], count: int) -> dict[str, Any]:
-    """`final_info` as one dictionary or None per environment, and `final_observation` under its old name."""
+    """Infos with `final_info` as one dictionary or None per environment, and with `final_observation`."""
     if "final_obs" in infos:
         infos["final_observation"], infos["_final_observation"] = infos["final_obs"], infos["_final_obs"]
     final = infos.get("final_info")
@@ -154,7 +154,7 @@ def old_infos(infos: dict[str, Any], count: int) -> dict[str, Any]:
 
 
 def _one_of(batched: dict[str, Any], index: int) -> dict[str, Any]:
-    """The entries of one environment; an episode's figures are arrays of one number, as they were."""
+    """The infos of one environment; return and length of an episode are arrays of one number, as in 0.29."""
     single: dict[str, Any] = {}
     for key, value in batched.items():
         mask = batched.get(f"_{key}")
@@ -175,7 +175,7 @@ class ScalarArray(np.ndarray):
 
 
 def numpy_refuses_arrays() -> bool:
-    """Whether this NumPy refuses what the older ones took."""
+    """Whether `float(array)` fails for an array of one number, as in newer versions of NumPy."""
     try:
         float(np.ones(1))
     except TypeError:
@@ -184,19 +184,19 @@ def numpy_refuses_arrays() -> bool:
 
 
 def as_scalar_array(array: Any) -> Any:
-    """The same memory; an array that is not of one number is returned as it is."""
+    """A view that converts to float and int, if the array holds one number; else the array itself."""
     return array.view(ScalarArray) if array.size == 1 and array.ndim else array
 
 
 def install_scalar_arrays() -> list[str]:
-    """For the networks' actions: what `Tensor.numpy()` returns. `compat` does the same for vector environments."""
+    """Makes `Tensor.numpy()` return arrays of one number that convert to float and int."""
     if not numpy_refuses_arrays():
         return []
-    done = "arrays of one number, from environments and tensors, are taken as that number"
+    changes = "arrays of one number, from environments and tensors, convert to that number"
     if importlib.util.find_spec("torch") is not None:
         tensor: Any = importlib.import_module("torch").Tensor
         tensor.numpy = _numpy_method(tensor.numpy)
-    return [done]
+    return [changes]
 
 
 def _numpy_method(original: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The definitions of a script, without what it does: when a network of it plays, nothing is trained.
+"""The definitions of a script without its training loop, for evaluating its networks.
 
-Beside them stand makers: the script's own words for "make a network" and "make an environment", lifted out of what it
-does, as functions. They find `args`, `envs` and `device` where the script has them, among its globals.
+Factory functions are added: the script's own statements that create its networks and environments, extracted from the
+training code. They read `args`, `envs` and `device` from the module's globals, as in the script.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from .observer import ARGUMENTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Question = Callable[[ast.expr], bool]
+    Predicate = Callable[[ast.expr], bool]
 
 NAME = "palaestra_script"
 ENV_MAKER = "palaestra_make_env"
 IMPORTS = (ast.Import, ast.ImportFrom)
 DEFINITIONS = (*IMPORTS, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-ENV_NAMES = "palaestra_env_names"  # of the script's globals with environments, and which kind each is
-SCENE = {*ARGUMENTS, "device", "run_name", "writer", "envs"}  # set by building.set_scene and set_environments
+ENV_NAMES = "palaestra_env_names"  # names of the script's globals that hold environments, and their kind
+PROVIDED_NAMES = {*ARGUMENTS, "device", "run_name", "writer", "envs"}  # set by `rebuild`
 
 
 def load_excerpt(source: bytes, path: str, networks: dict[str, str]) -> Any:
-    """A module with the definitions and makers; `networks`: names of globals and the classes of what is in them."""
+    """A module with the definitions and factories. `networks`: names of globals with networks and their classes."""
     module = types.ModuleType(NAME)
     module.__file__ = path
-    sys.modules[NAME] = module  # a dataclass looks for the module that it is defined in
+    sys.modules[NAME] = module  # dataclasses look their module up
     _Loader(source, path, networks).exec_module(module)
     return module
 
@@ -46,7 +46,7 @@ class _Loader(SourceLoader):
         return self._path
 
     def get_data(self, path: Any) -> bytes:
-        """Never what lies there now: the source that was saved."""
+        """The saved source, not the file as it is now."""
         del path
         return self._source
 
@@ -56,11 +56,11 @@ class _Loader(SourceLoader):
 
 
 def excerpt(tree: ast.Module, networks: dict[str, str]) -> ast.Module:
-    """Without its main block; a script without one is left with its imports and definitions alone."""
+    """The module without its main block; of a script without one, imports and definitions only."""
     has_guard = any(_is_guard(node) for node in tree.body)
-    kept = [node for node in tree.body if not _is_guard(node)] if has_guard else _definitions(tree.body)
+    statements = [node for node in tree.body if not _is_guard(node)] if has_guard else _definitions(tree.body)
     named = env_names(tree)
-    known = {*SCENE, *named, *(name for node in kept for name in assigned_names(node))}
+    known = {*PROVIDED_NAMES, *named, *(name for node in statements for name in assigned_names(node))}
     made = network_makers(tree, networks, known)
     env = _env_expression(tree)
     if env is not None:
@@ -68,19 +68,19 @@ def excerpt(tree: ast.Module, networks: dict[str, str]) -> ast.Module:
     lifted = (vector_wrapping(tree), single_env(tree, ENV_MAKER) if env is None else None)
     made += [function for function in lifted if function is not None]
     made += ast.parse(f"{ENV_NAMES} = {named!r}").body
-    return ast.fix_missing_locations(ast.Module(body=[*kept, *made], type_ignores=[]))
+    return ast.fix_missing_locations(ast.Module(body=[*statements, *made], type_ignores=[]))
 
 
 def _definitions(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Without assignments that need something that is left out."""
-    kept: list[ast.stmt] = []
-    left_out: set[str] = set()
+    """Imports and definitions, without assignments that depend on removed statements."""
+    statements: list[ast.stmt] = []
+    removed: set[str] = set()
     for node in body:
-        if _defines(node) and not (isinstance(node, (ast.Assign, ast.AnnAssign)) and loaded_names(node) & left_out):
-            kept.append(node)
+        if _defines(node) and not (isinstance(node, (ast.Assign, ast.AnnAssign)) and loaded_names(node) & removed):
+            statements.append(node)
         else:
-            left_out |= stored_names(node)
-    return kept
+            removed |= stored_names(node)
+    return statements
 
 
 def _is_guard(node: ast.stmt) -> bool:
@@ -99,7 +99,7 @@ def _defines(node: ast.stmt) -> bool:
 
 
 def _env_expression(tree: ast.Module) -> tuple[ast.expr, list[str]] | None:
-    """What the script gives to its vector environment for each member, and the names that count the members."""
+    """The expression for one member of the script's vector environment, and the names of its loop variables."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not last_name(node.func).endswith("VectorEnv") or not node.args:
             continue
@@ -116,7 +116,7 @@ def _function(name: str, expression: ast.expr, counters: list[str]) -> ast.stmt:
     """`def NAME(i=0): return EXPRESSION`"""
     signature = ", ".join(f"{counter}=0" for counter in counters)
     function = ast.parse(f"def {name}({signature}):\n    return None").body[0]
-    assert isinstance(function, ast.FunctionDef), "that is what it says"
+    assert isinstance(function, ast.FunctionDef), "parsed from a def"
     function.body = [ast.Return(value=expression)]
     return function
 
@@ -126,14 +126,14 @@ BLOCKS = ("body", "orelse", "finalbody")
 
 
 class Creation(NamedTuple):
-    """Where a global gets its value first."""
+    """The assignment that creates the value of a global."""
 
     assignment: ast.Assign
-    before: list[ast.stmt]  # statements that were executed until then, of this block and of those around it
+    before: list[ast.stmt]  # earlier statements of this block and of the blocks around it
 
 
 def network_makers(tree: ast.Module, networks: dict[str, str], known: set[str]) -> list[ast.stmt]:
-    """`networks`: names of globals and the classes of what is in them. `known`: names that need no statement."""
+    """One factory function per network. `networks`: names of globals and their classes. `known`: defined names."""
     creations = [(name, _creation(tree, name, networks[name])) for name in networks]
     return [_maker(name, networks[name], found, known) for name, found in creations if found is not None]
 
@@ -143,7 +143,7 @@ def loaded_names(node: ast.AST) -> set[str]:
 
 
 def assigned_names(node: ast.stmt) -> set[str]:
-    """Also those that only one branch of an `if` assigns."""
+    """Names that a statement assigns, also in only one branch of an `if`."""
     if isinstance(node, (ast.If, ast.With)):
         inside = [one for block in BLOCKS for one in getattr(node, block, [])]
         return {name for one in inside for name in assigned_names(one)}
@@ -156,12 +156,12 @@ def assigned_names(node: ast.stmt) -> set[str]:
 
 
 def stored_names(node: ast.AST) -> set[str]:
-    """Everywhere in it."""
+    """All names stored to, at any depth."""
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
 def _creation(tree: ast.Module, name: str, class_name: str) -> Creation | None:
-    """The first assignment of a call of that class, else the first one of any call."""
+    """The first assignment of a call of the class, else of any call."""
     found = [one for one in _assignments(tree.body, []) if name in assigned_names(one.assignment)]
     of_class = [one for one in found if _call_of(one.assignment, class_name) is not None]
     of_any = [one for one in found if isinstance(one.assignment.value, ast.Call)]
@@ -179,7 +179,7 @@ def _assignments(body: list[ast.stmt], before: list[ast.stmt]) -> Iterator[Creat
 
 
 def _call_of(assignment: ast.Assign, class_name: str) -> ast.expr | None:
-    """`agent = torch.compile(Agent(envs)).to(device)`: of that `Agent(envs)`."""
+    """`Agent(envs)` in `agent = torch.compile(Agent(envs)).to(device)`."""
     calls = (one for one in ast.walk(assignment.value) if isinstance(one, ast.Call))
     return next((one for one in calls if last_name(one.func) == class_name), None)
 
@@ -188,26 +188,26 @@ def _maker(name: str, class_name: str, found: Creation, known: set[str]) -> ast.
     call = _call_of(found.assignment, class_name)
     needed = _needed_statements(found.assignment.value if call is None else call, found.before, known)
     function = ast.parse(f"def {NETWORK_MAKER}{name}():\n    return {name}").body[0]
-    assert isinstance(function, ast.FunctionDef), "that is what it says"
+    assert isinstance(function, ast.FunctionDef), "parsed from a def"
     own = [found.assignment, *function.body] if call is None else [ast.Return(value=call)]
     function.body = [*needed, *own]
     return function
 
 
 def _needed_statements(value: ast.expr, before: list[ast.stmt], known: set[str]) -> list[ast.stmt]:
-    """Backwards: what assigns a name that is wanted is kept, and then what that needs is wanted too."""
-    wanted, kept = loaded_names(value) - known, []
+    """Earlier statements that the value depends on, directly or through other names; searched backwards."""
+    wanted, statements = loaded_names(value) - known, []
     for node in reversed(before):
         made = assigned_names(node) & wanted
         if made:
-            kept.append(node)
+            statements.append(node)
             wanted = (wanted - made if isinstance(node, ast.Assign) else wanted) | (loaded_names(node) - known)
-    return kept[::-1]
+    return statements[::-1]
 
 
 WRAPPING = "palaestra_wrap_envs"
 VECTORS = ("VectorEnv", "make_vec")
-FACTORIES = ("make_env", "make_thunk", "make_environment")  # as scripts call their own
+FACTORIES = ("make_env", "make_thunk", "make_environment")  # usual names in scripts
 SINGLES = ("make", *FACTORIES)
 VECTOR, SINGLE = "vector", "single"
 
@@ -219,23 +219,23 @@ class Chain(NamedTuple):
 
 
 def vector_wrapping(tree: ast.Module) -> ast.stmt | None:
-    """A function of a vector environment; None when nothing is put around it."""
+    """A function that applies the script's wrappers of its vector environment; None without any."""
     chain = _chain(tree, _makes_vector)
     if chain is None:
         return None
-    first = _Without(chain.name).visit(copy.deepcopy(chain.first))
+    first = _ReplaceVectorCall(chain.name).visit(copy.deepcopy(chain.first))
     body = [*([] if isinstance(first.value, ast.Name) else [first]), *chain.further]
     return _as_function(WRAPPING, chain.name, chain.name, body) if body else None
 
 
 def single_env(tree: ast.Module, name: str) -> ast.stmt | None:
-    """A function of that name without parameters, of a script that steps one environment."""
+    """A function of that name that makes the environment, for a script that steps a single one."""
     chain = _chain(tree, _is_single)
     return None if chain is None else _as_function(name, "", chain.name, [chain.first, *chain.further])
 
 
 def env_names(tree: ast.Module) -> dict[str, str]:
-    """Names of the script's globals with environments: VECTOR or SINGLE."""
+    """Names of the script's globals that hold environments -> VECTOR or SINGLE."""
     chains = {VECTOR: _chain(tree, _makes_vector), SINGLE: _chain(tree, _is_single)}
     return {chain.name: kind for kind, chain in chains.items() if chain is not None}
 
@@ -255,7 +255,7 @@ def _makes_vector(value: ast.expr) -> bool:
 
 
 def _is_single(node: ast.expr) -> bool:
-    """`make(…)`, `make_env(…)()` or `Around(make(…), …)`, and not a list of such."""
+    """Whether the expression is `make(…)`, `make_env(…)()` or `Wrapper(make(…), …)`, not a list of them."""
     while isinstance(node, ast.Call):
         if last_name(node.func) in SINGLES:
             return True
@@ -263,8 +263,8 @@ def _is_single(node: ast.expr) -> bool:
     return False
 
 
-def _chain(tree: ast.Module, is_made: Question) -> Chain | None:
-    """The first global that is made in such a way, and what is put around it after that."""
+def _chain(tree: ast.Module, is_made: Predicate) -> Chain | None:
+    """The first global created in this way, and the assignments that wrap it afterwards."""
     for block in _blocks(tree.body):
         for place, node in enumerate(block):
             name = _target(node)
@@ -274,7 +274,7 @@ def _chain(tree: ast.Module, is_made: Question) -> Chain | None:
 
 
 def _blocks(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
-    """What is done on the top level and in the main block, then what functions do that are not there to make one."""
+    """Blocks of the top level and the main block, then of functions other than environment factories."""
     yield body
     for node in body:
         if isinstance(node, (ast.If, ast.With, ast.Try)):
@@ -286,7 +286,7 @@ def _blocks(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
 
 
 def _wraps(node: ast.stmt, name: str) -> bool:
-    """`envs = Around(envs, …)`, also where an `if` decides about it."""
+    """Whether the statement is `envs = Wrapper(envs, …)`, also inside an `if`."""
     if isinstance(node, ast.If):
         inside = [*node.body, *node.orelse]
         return all(_wraps(one, name) for one in inside)
@@ -296,14 +296,14 @@ def _wraps(node: ast.stmt, name: str) -> bool:
 
 
 def _target(node: ast.stmt) -> str:
-    """The one global that an assignment is to."""
+    """The name that a simple assignment assigns; "" for other statements."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id
     return ""
 
 
-class _Without(ast.NodeTransformer):
-    """A name in the place of the call that makes a vector environment."""
+class _ReplaceVectorCall(ast.NodeTransformer):
+    """Replaces the call that makes a vector environment by a name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -314,6 +314,6 @@ class _Without(ast.NodeTransformer):
 
 def _as_function(name: str, parameter: str, result: str, body: list[ast.stmt]) -> ast.stmt:
     function = ast.parse(f"def {name}({parameter}):\n    return {result}").body[0]
-    assert isinstance(function, ast.FunctionDef), "that is what it says"
+    assert isinstance(function, ast.FunctionDef), "parsed from a def"
     function.body = [*body, *function.body]
     return function

@@ -1,4 +1,4 @@
-"""The live view of a script's environments: `palaestra.rendering` with the launcher's probes as its source."""
+"""Live view of a script's environments: `palaestra.rendering` with the launcher's probes as frame source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RETRY_SECONDS = 0.1
 
 
 class ProbeSource:
-    """The probed environments of this process, by slot; only those that are in an episode."""
+    """Open environments of this process by slot."""
 
     def __init__(self) -> None:
         self.probes: dict[int, Any] = {}
@@ -47,27 +47,29 @@ class ProbeSource:
         return env, lambda: recipe_of(env)
 
 
-def script_view(path: Path, budget: float, say: Callable[..., None]) -> ScriptView:
-    """With a render process, which environments that are forked later share."""
+def script_view(path: Path, budget: float, send: Callable[..., None]) -> ScriptView:
+    """A view with a render process, shared by worker processes that are forked later."""
     only_costly = needs_every_core(usable_cores(), os.environ.get("OMP_NUM_THREADS", ""))
-    client = RenderClient(path, lambda reason: say("unpainted", reason), only_costly=only_costly)
-    return ScriptView(path, budget, say, client)
+    client = RenderClient(path, lambda reason: send("render_process_failed", reason), only_costly=only_costly)
+    return ScriptView(path, budget, send, client)
 
 
 def needs_every_core(cores: int, omp_threads: str) -> bool:
-    """Of few cores: torch takes a thread for each unless OMP_NUM_THREADS says otherwise, and none is left."""
+    """Whether torch's threads occupy all of a machine's few cores, so that none is left for a render process."""
     threads = int(omp_threads) if omp_threads.isdecimal() else cores
     return cores <= FEW_CORES and threads >= cores
 
 
 class ScriptView:
-    """Opens the frame buffer when it is there: our side makes it once it knows how many environments there are."""
+    """Renders requested environments. Opens the frame buffer once the parent, which counts them, has created it."""
 
-    def __init__(self, path: Path, budget: float, say: Callable[..., None], client: RenderClient | None = None) -> None:
-        self.figures: Callable[[], tuple[int, int]] | None = None  # steps and episodes, where this process reports them
+    def __init__(
+        self, path: Path, budget: float, send: Callable[..., None], client: RenderClient | None = None
+    ) -> None:
+        self.figures: Callable[[], tuple[int, int]] | None = None  # gives steps and episodes; None in a worker process
         self._path = path
         self._budget = budget
-        self._say = say
+        self._send = send
         self._client = client
         self._source = ProbeSource()
         self._file: FrameBufferFile | None = None
@@ -76,11 +78,11 @@ class ScriptView:
         self._owner = os.getpid()
 
     def check(self, probes: dict[int, Any], now: float) -> float:
-        """When to check again. `probes`: of this process, by slot."""
+        """Renders what is due; returns when to call it next. `probes`: of this process, by slot."""
         if self._view is None:
             try:
                 self._view = self._open()
-            except FrameBufferError:  # not made yet
+            except FrameBufferError:  # not created yet
                 return now + RETRY_SECONDS
         self._source.probes = probes
         if self.figures is not None:
@@ -102,7 +104,7 @@ class ScriptView:
         self._file = FrameBufferFile(self._path)
         writer = self._writer = FrameWriter(self._file.descriptor, self._file.about)
         budget = self._budget
-        if os.getpid() != self._owner:  # one environment of several, of which each slows all of them down
+        if os.getpid() != self._owner:  # a worker process: each one slows all others down
             budget, self.figures = budget / self._file.about.slot_count, None
         return LiveView(
             writer,
@@ -110,5 +112,5 @@ class ScriptView:
             largest_side_of(writer),
             client=self._client,
             writes_heartbeat=self.figures is not None,
-            on_failure=lambda reason: self._say("unseen", reason),
+            on_failure=lambda reason: self._send("live_view_failed", reason),
         )

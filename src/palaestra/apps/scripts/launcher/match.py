@@ -1,7 +1,7 @@
-"""`python bootstrap.py match FD`: plays episodes with the networks of a checkpoint, step by step, for a match.
+"""`python bootstrap.py match FD`: plays episodes with the networks of a checkpoint step by step, for a match.
 
-The first line of standard input says which checkpoint, in which slot of which frame buffer; then `{"begin": …}`,
-`{"step": true}` and `{"show": true}`. Each reset and each step is answered by a line to FD, after its frame is written.
+The first line of standard input names the checkpoint, the frame buffer and its slot. Commands follow: `{"begin": …}`,
+`{"step": true}` and `{"show": true}`. Every reset and step is confirmed by a line to FD once its frame is written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,23 +21,23 @@ from ....rendering.frame_writer import FrameWriter
 from ....rendering.images import fit
 from ....rendering.offscreen import CannotRender, OffscreenRenderer
 from ....rendering.render_process import largest_side_of
-from .play import Player, refuse, say
+from .play import Player, report_error, report_exception, write_reply
 from .run import die_with_parent, set_paths
 from .weights import Mismatch
 
 NICENESS = 10
 
 
-class BeginAgain(Exception):
-    """Another episode is asked for in the middle of one."""
+class EpisodeRequested(Exception):
+    """A new episode was requested before the current one ended."""
 
     def __init__(self, command: dict[str, Any]) -> None:
         super().__init__()
         self.command = command
 
 
-class SlotScreen:
-    """Writes frames of one environment into one slot, as far as somebody wants to see it."""
+class SlotView:
+    """Writes frames of one environment into one slot while a viewer requests that slot."""
 
     def __init__(self, path: Path, slot: int) -> None:
         self._path = path
@@ -74,68 +73,68 @@ class SlotScreen:
 
 
 class MatchPlayer(Player):
-    """Waits after every step for the next command."""
+    """A player that waits for the next command after every step."""
 
-    def __init__(self, start: dict[str, Any], commands: IO[str], answers: int) -> None:
+    def __init__(self, start: dict[str, Any], commands: IO[str], descriptor: int) -> None:
         super().__init__(start)
         self._commands = commands
-        self._answers = answers
-        self._screen = SlotScreen(Path(start["frame_buffer"]), int(start["slot"]))
+        self._descriptor = descriptor
+        self._screen = SlotView(Path(start["frame_buffer"]), int(start["slot"]))
 
     def serve(self) -> None:
-        """Until the commands end."""
-        command = self._next()
+        """Plays episodes until standard input is closed."""
+        command = self._next_command()
         while command is not None:
-            if "begin" not in command:  # of an episode that has ended
-                command = self._next()
+            if "begin" not in command:  # a late command of an episode that has ended
+                command = self._next_command()
                 continue
             try:
                 for _ in self.episodes(command["begin"]):
                     pass
-                command = self._next()
-            except BeginAgain as again:
-                command = again.command
+                command = self._next_command()
+            except EpisodeRequested as request:
+                command = request.command
 
-    def _be_seen(self) -> None:
-        """After the reset and after every step."""
-        is_over = self._referee.ended is not None
+    def _after_step(self) -> None:
+        """Called after the reset and after every step."""
+        is_over = self._counter.ended is not None
         numbers = self._numbers()
         self._show_frame(numbers)
         figures = {"reward": numbers.reward, "total_reward": numbers.total_reward, "length": numbers.length}
-        say(self._answers, {"at": {**figures, "is_over": is_over}})
+        write_reply(self._descriptor, {"at": {**figures, "is_over": is_over}})
         if not is_over:
             self._wait(numbers)
 
     def _wait(self, numbers: Numbers) -> None:
         while True:
-            command = self._next()
+            command = self._next_command()
             if command is None:
                 raise SystemExit(0)
             if "begin" in command:
-                raise BeginAgain(command)
+                raise EpisodeRequested(command)
             if "step" in command:
                 return
             self._show_frame(numbers)
 
     def _numbers(self) -> Numbers:
-        probe, ended = self._referee.probe, self._referee.ended
+        probe, ended = self._counter.probe, self._counter.ended
         if probe is None:
             return Numbers(0, 0.0, 0.0, 0)
         total, length = (probe.total, probe.length) if ended is None else ended[:2]
         return Numbers(probe.steps, probe.reward, total, length)
 
     def _show_frame(self, numbers: Numbers) -> None:
-        if self._referee.probe is not None:
-            self._screen.show(self._referee.probe.env, numbers)
+        if self._counter.probe is not None:
+            self._screen.show(self._counter.probe.env, numbers)
 
-    def _next(self) -> dict[str, Any] | None:
+    def _next_command(self) -> dict[str, Any] | None:
         line = self._commands.readline()
         found: dict[str, Any] | None = json.loads(line) if line else None
         return found
 
 
-def main(answers: int) -> None:
-    """Never returns: libraries of the script must not change the exit code while they are torn down."""
+def main(descriptor: int) -> None:
+    """Never returns: exit handlers of the script's libraries must not change the exit code."""
     torch.set_num_threads(1)
     os.nice(NICENESS)
     code = 0
@@ -143,14 +142,13 @@ def main(answers: int) -> None:
         start = json.loads(sys.stdin.readline())
         die_with_parent(int(start["parent"]))
         set_paths(Path(start["script"]))
-        MatchPlayer(start, sys.stdin, answers).serve()
+        MatchPlayer(start, sys.stdin, descriptor).serve()
     except (Mismatch, CannotRender) as error:
-        code = refuse(answers, f"The checkpoint cannot be played: {error}.", "")
-    except SystemExit:  # the commands ended in the middle of an episode
+        code = report_error(descriptor, f"The checkpoint cannot be played: {error}.", "")
+    except SystemExit:  # standard input was closed during an episode
         pass
     except BaseException as error:
-        traceback.print_exc()
-        code = refuse(answers, f"{type(error).__name__}: {error}".rstrip(".") + ".", "The script's own code raised it.")
+        code = report_exception(descriptor, error)
         if not isinstance(error, Exception):
             raise
     sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""Lines of JSON, each a list of messages, to whoever started us.
+"""Sends messages to the parent process as lines of JSON, each line a list of messages.
 
-Training only appends to a queue; a thread of ours does the writing.
+The training thread only appends to a queue; a background thread writes.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FLUSH_SECONDS = 0.5  # each time, the thread takes the interpreter from the script, and our side has work to do
-WHOLE_BYTES = 4096  # a pipe takes this much in one piece, so lines of several processes never mix
-PACK = 32  # messages that usually fit into that
+FLUSH_SECONDS = 0.5  # every flush takes the interpreter lock from the script
+ATOMIC_WRITE_BYTES = 4096  # PIPE_BUF: writes up to this size by several processes never interleave
+MESSAGES_PER_LINE = 32  # usually below ATOMIC_WRITE_BYTES
 ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class MessageWriter:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._owner, self._generation = os.getpid(), generation()
+        self._owner, self._fork_count = os.getpid(), fork_count()
         self._queue: collections.deque[tuple[Any, ...]] = collections.deque()
-        self._is_over = threading.Event()
+        self._is_closed = threading.Event()
         self._writing = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def start(self, before_flush: Callable[[], None]) -> None:
-        """`before_flush` may say something about how things stand."""
+        """Starts the background thread; it calls `before_flush` before every flush."""
 
-        def work() -> None:
-            while not self._is_over.wait(FLUSH_SECONDS):
+        def flush_regularly() -> None:
+            while not self._is_closed.wait(FLUSH_SECONDS):
                 before_flush()
                 self.flush()
 
-        self._thread = threading.Thread(target=work, name="palaestra-wire", daemon=True)
+        self._thread = threading.Thread(target=flush_regularly, name="palaestra-messages", daemon=True)
         self._thread.start()
 
-    def say(self, *message: Any) -> None:
-        """From the training thread: an append. From a forked environment, which has no thread of ours: a write."""
+    def send(self, *message: Any) -> None:
+        """Queues a message; in a forked worker process, which has no background thread, writes it at once."""
         self._queue.append(message)
-        if FORKS[0] != self._generation:
+        if FORKS[0] != self._fork_count:
             self._send([self._queue.pop()])
 
     def flush(self) -> None:
@@ -52,17 +52,17 @@ class MessageWriter:
             self._send([self._queue.popleft() for _ in range(len(self._queue))])
 
     def close(self) -> None:
-        self._is_over.set()
+        self._is_closed.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
         self.flush()
 
     def _send(self, messages: list[tuple[Any, ...]]) -> None:
         try:
-            for piece in pieces(messages):
+            for piece in encode_lines(messages):
                 self._write(piece)
-        except OSError:  # nobody listens any more, and a script that nobody looks after must end
-            self._is_over.set()
+        except OSError:  # the parent is gone: end the script
+            self._is_closed.set()
             os.kill(self._owner, signal.SIGTERM)
 
     def _write(self, piece: bytes) -> None:
@@ -70,30 +70,30 @@ class MessageWriter:
             piece = piece[os.write(self._descriptor, piece) :]
 
 
-def pieces(messages: list[tuple[Any, ...]]) -> list[bytes]:
-    """Lines that can be written in one piece, each a list of messages: one call encodes many in half the time."""
-    packs = (messages[first : first + PACK] for first in range(0, len(messages), PACK))
-    return [line for pack in packs for line in _lines(pack)]
+def encode_lines(messages: list[tuple[Any, ...]]) -> list[bytes]:
+    """Lines of at most ATOMIC_WRITE_BYTES where possible; encoding many messages in one call takes half the time."""
+    batches = (messages[first : first + MESSAGES_PER_LINE] for first in range(0, len(messages), MESSAGES_PER_LINE))
+    return [line for batch in batches for line in _lines(batch)]
 
 
-def _lines(pack: list[tuple[Any, ...]]) -> list[bytes]:
-    line = ENCODE(pack).encode() + b"\n"
-    if len(line) <= WHOLE_BYTES or len(pack) == 1:
+def _lines(batch: list[tuple[Any, ...]]) -> list[bytes]:
+    line = ENCODE(batch).encode() + b"\n"
+    if len(line) <= ATOMIC_WRITE_BYTES or len(batch) == 1:
         return [line]
-    middle = len(pack) // 2
-    return [*_lines(pack[:middle]), *_lines(pack[middle:])]
+    middle = len(batch) // 2
+    return [*_lines(batch[:middle]), *_lines(batch[middle:])]
 
 
-FORKS = [0]  # read where a call would cost too much
+FORKS = [0]  # number of forks between the first process and this one; read directly on hot paths
 
 
-def generation() -> int:
-    """Another number in every process that is forked from this one, and in its own."""
+def fork_count() -> int:
+    """Differs between this process and every process forked from it."""
     return FORKS[0]
 
 
-def _count() -> None:
+def _count_fork() -> None:
     FORKS[0] += 1
 
 
-os.register_at_fork(after_in_child=_count)
+os.register_at_fork(after_in_child=_count_fork)

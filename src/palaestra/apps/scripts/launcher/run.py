@@ -1,4 +1,4 @@
-"""Become the script: adapt what it imports, listen, run it as `__main__`, save its networks, tell how it ended."""
+"""Runs a script as `__main__` in this process: adapts its imports, observes it, saves its networks, reports its end."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from .messages import MessageWriter
 from .observer import Observer, Stopped
 
 PR_SET_PDEATHSIG = 1
-PATIENCE_SECONDS = 10  # for a step to come by after a stop was asked for
-PARENT_LEVELS = 2  # folders over the script's own, where `cleanrl_utils` lies in a checkout
+STEP_DEADLINE_SECONDS = 10  # a requested stop waits this long for the next environment step
+PARENT_LEVELS = 2  # folders above the script's own that are importable: `cleanrl_utils` of a checkout
 PARSER_WARNING = r"(?s).*(annotated with type|default value|does not match).*"
 
 
-def run(order: dict[str, Any]) -> None:
-    """Never returns: libraries of the script must not change the exit code while they are torn down."""
-    die_with_parent(int(order["parent"]))
-    wire = MessageWriter(int(order["descriptor"]))
-    observer = Observer(wire.say, float(order["save_seconds"]))
-    script = Path(order["script"])
+def run(spec: dict[str, Any]) -> None:
+    """Never returns: exit handlers of the script's libraries must not change the exit code."""
+    die_with_parent(int(spec["parent"]))
+    writer = MessageWriter(int(spec["descriptor"]))
+    observer = Observer(writer.send, float(spec["save_seconds"]))
+    script = Path(spec["script"])
     source = script.read_bytes()
     set_paths(script)
-    wire.say("adapted", adapt(observer, source.decode("utf-8", "replace")), versions())
-    wire.start(observer.beat)
+    writer.send("adapted", install_adaptations(observer, source.decode("utf-8", "replace")), versions())
+    writer.start(observer.send_heartbeat)
     if importlib.util.find_spec("torch") is not None:
-        saver = sibling("snapshot").Saver(observer, Path(order["outbox"]), script, source)
-        observer.save, observer.remember = saver.save, saver.remember
+        saver = import_sibling("snapshot").Saver(observer, Path(spec["outbox"]), script, source)
+        observer.save, observer.collect_statistics = saver.save, saver.collect_statistics
     else:
-        wire.say("unsaved", "start", "the script's interpreter has no torch, which writes checkpoints")
-    if order["frame_buffer"] is not None and importlib.util.find_spec("gymnasium") is not None:
-        frame_buffer = Path(order["frame_buffer"])
-        view = sibling("live").script_view(frame_buffer, float(order["live_budget"]), wire.say)
+        writer.send("save_failed", "start", "the script's interpreter has no torch, which writes checkpoints")
+    if spec["frame_buffer"] is not None and importlib.util.find_spec("gymnasium") is not None:
+        frame_buffer = Path(spec["frame_buffer"])
+        view = import_sibling("live").script_view(frame_buffer, float(spec["live_budget"]), writer.send)
         view.figures = lambda: (observer.global_step, observer.episodes)
-        observer.show = view.check
-    if order.get("start") is not None:
-        observer.warm = sibling("snapshot").WarmStart(order["start"], wire.say)
+        observer.update_live_view = view.check
+    if spec.get("start") is not None:
+        observer.warm_start = import_sibling("snapshot").WarmStart(spec["start"], writer.send)
     install_signal_handlers(observer)
-    code = run_as_main(script, order["argv"], observer, wire)
+    code = run_as_main(script, spec["argv"], observer, writer)
     run_exit_functions()
-    wire.close()
+    writer.close()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def run_as_main(script: Path, argv: list[str], observer: Observer, wire: MessageWriter) -> int:
+def run_as_main(script: Path, argv: list[str], observer: Observer, writer: MessageWriter) -> int:
     module = types.ModuleType("__main__")
     module.__file__ = str(script)
     sys.modules["__main__"] = module
@@ -70,18 +70,18 @@ def run_as_main(script: Path, argv: list[str], observer: Observer, wire: Message
         signal.signal(number, signal.SIG_IGN)
     if observer.save is not None:
         observer.save(ending.state)
-    wire.say("ended", ending.state, ending.error, observer.global_step, observer.episodes)
+    writer.send("ended", ending.state, ending.error, observer.global_step, observer.episodes)
     return ending.code
 
 
 def run_exit_functions() -> None:
-    """What libraries have put off until the end is done: W&B writes down everything only then."""
+    """Runs registered exit handlers; W&B uploads in one."""
     with ScriptOutcome():
         atexit._run_exitfuncs()
 
 
 class ScriptOutcome:
-    """However the script leaves its block, that is what it came to; nothing gets past it but what kills us."""
+    """A context that records how the script ended: state, exit code and error. Swallows every exception."""
 
     def __init__(self) -> None:
         self.state, self.code, self.error = "finished", 0, ""
@@ -95,42 +95,42 @@ class ScriptOutcome:
         elif isinstance(error, SystemExit):
             self.code = error.code if isinstance(error.code, int) else int(error.code is not None)
             if self.code:
-                self.state, self.error = "failed", f"the script left with {error.code!r}"
+                self.state, self.error = "failed", f"the script exited with {error.code!r}"
         elif error is not None:
-            sys.excepthook(kind, error, trace)  # prints it, and tells who has hung himself in there
+            sys.excepthook(kind, error, trace)  # prints the traceback and runs installed hooks
             self.state, self.code, self.error = "failed", 1, f"{kind.__name__}: {error}"
         return True
 
 
-def adapt(observer: Observer, source: str) -> list[str]:
-    """What was changed for the sake of a script of that text, in words."""
+def install_adaptations(observer: Observer, source: str) -> list[str]:
+    """Adapts installed packages to what the script expects; returns a description of each change."""
     warnings.filterwarnings("ignore", message=PARSER_WARNING, module=r"tyro.*")
-    done = substitute_tyro()
+    done = install_tyro_substitute()
     if importlib.util.find_spec("gymnasium") is not None:
-        done += [*sibling("compat").install(source), *sibling("videos").install_video_recording(observer)]
-        sibling("probe").install(observer, is_all=False)
-        sibling("vector").install(observer)
+        done += [*import_sibling("compat").install(source), *import_sibling("videos").install_video_recording(observer)]
+        import_sibling("probe").install(observer, is_all=False)
+        import_sibling("probe").install_vector_probes(observer)
     if all(importlib.util.find_spec(name) is not None for name in ("torch", "tensorboard")):
-        sibling("scalars").install(observer.say)
+        import_sibling("scalars").install(observer.send)
     return done
 
 
 def set_paths(script: Path) -> None:
-    """The script finds what lies beside it first, what lies above it last, and nothing of ours."""
+    """Import path of the script: its own folder first, the folders above it last, without the launcher's folder."""
     own = str(Path(__file__).resolve().parent)
     above = [str(folder) for folder in script.parents[1 : 1 + PARENT_LEVELS]]
     sys.path[:] = [str(script.parent), *(one for one in sys.path if one != own), *above]
 
 
-def substitute_tyro() -> list[str]:
+def install_tyro_substitute() -> list[str]:
     if importlib.util.find_spec("tyro") is not None:
         return []
-    sibling("tyro_substitute").install()
-    return ["tyro is not installed; a small one stands in for it"]
+    import_sibling("tyro_substitute").install()
+    return ["tyro is not installed; a small substitute reads the arguments"]
 
 
-def sibling(name: str) -> Any:
-    """Those that need more than the standard library are imported when it is known to be there."""
+def import_sibling(name: str) -> Any:
+    """Modules of the launcher that need more than the standard library are imported once that is known to exist."""
     return importlib.import_module(f"{__package__}.{name}")
 
 
@@ -141,25 +141,25 @@ def versions() -> dict[str, str]:
 
 
 def install_signal_handlers(observer: Observer) -> None:
-    """A stop waits for the next step of an environment; when none comes, or at the second signal, it is raised."""
+    """A stop waits for the next environment step; without one in time, or at a second signal, it is raised at once."""
 
     def stop(number: int, _frame: Any) -> None:
         if observer.stop_signal:
             raise Stopped(128 + number)
         observer.stop_signal = number
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, STEP_DEADLINE_SECONDS)
 
-    def lose_patience(_number: int, _frame: Any) -> None:
+    def stop_waiting(_number: int, _frame: Any) -> None:
         raise Stopped(128 + observer.stop_signal)
 
-    os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")  # pygame swallows SIGTERM once it has drawn
-    signal.signal(signal.SIGALRM, lose_patience)
+    os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")  # pygame otherwise swallows SIGTERM
+    signal.signal(signal.SIGALRM, stop_waiting)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
 
 
 def die_with_parent(parent: int) -> None:
-    """Ends the script when its parent has died."""
+    """Lets the kernel kill this process when its parent dies."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

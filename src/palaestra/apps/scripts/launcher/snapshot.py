@@ -1,4 +1,4 @@
-"""The networks of a script, found among its names, as a safetensors file that nobody needs safetensors to write."""
+"""Finds the networks of a running script, writes them as a safetensors file, and loads one at the start of a script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import normalisers
-from .jax_states import fill_tree, find_states
+from .jax_networks import fill_tree, find_states
 from .observer import find_arguments, names_in_scope
 from .weights import TYPES, Mismatch, fill, of_network, read
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from .observer import Observer
 
 SEPARATOR = "."
-TENSORS = "tensors"  # what needs a gradient and lies beside the networks, such as SAC's log_alpha
+TENSORS = "tensors"  # trained tensors outside of networks, such as SAC's log_alpha
 OPTIMISERS = "optimisers"
 
 
-def take(script: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Tensors by name, and the class of each network; both empty where the script keeps none in a global."""
+def collect_tensors(script: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Tensors by name and the class of each network among `script`'s names; both empty without networks."""
     tensors: dict[str, Any] = {}
     classes: dict[str, str] = {}
-    seen: set[int] = set()
+    visited: set[int] = set()
     for name, value in list(script.items()):
-        if name.startswith("_") or id(value) in seen:
+        if name.startswith("_") or id(value) in visited:
             continue
         if isinstance(value, torch.nn.Module):
-            seen.add(id(value))
-            classes[name] = type(_bare(value)).__name__
-            tensors.update(_prefixed(name, _plain_names(_bare(value).state_dict())))
+            visited.add(id(value))
+            classes[name] = type(_uncompiled(value)).__name__
+            tensors.update(_prefixed(name, _saved_tensors(_uncompiled(value).state_dict())))
         elif isinstance(value, torch.optim.Optimizer):
             tensors.update(_prefixed(f"{OPTIMISERS}.{name}", _optimiser_tensors(value)))
         elif isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
@@ -47,39 +47,39 @@ def take(script: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def arguments_of(script: dict[str, Any]) -> dict[str, Any]:
-    """What its command line said, as far as it is plain."""
+    """The script's parsed arguments, as far as their values are basic types or lists of them."""
     args = find_arguments(script)
     if dataclasses.is_dataclass(args) and not isinstance(args, type):
         found = {field.name: getattr(args, field.name) for field in dataclasses.fields(args)}
     else:
         found = dict(getattr(args, "__dict__", {}))
-    plain = (bool, int, float, str, type(None))
+    basic = (bool, int, float, str, type(None))
     return {
         name: value
         for name, value in found.items()
-        if isinstance(value, plain) or (isinstance(value, list) and all(isinstance(one, plain) for one in value))
+        if isinstance(value, basic) or (isinstance(value, list) and all(isinstance(one, basic) for one in value))
     }
 
 
 def write(path: Path, tensors: dict[str, Any], notes: dict[str, str]) -> None:
-    """Whole or not at all under that name."""
+    """Writes a safetensors file; the name appears only once the file is complete."""
     header: dict[str, Any] = {"__metadata__": notes}
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     position = 0
     for name, tensor in tensors.items():
-        piece = _bytes_of(tensor)
-        end = position + len(piece)
+        chunk = _bytes_of(tensor)
+        end = position + len(chunk)
         header[name] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [position, end]}
-        pieces.append(piece)
+        chunks.append(chunk)
         position = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    draft = path.with_suffix(".draft")
-    with draft.open("wb") as stream:
+    temporary = path.with_suffix(".draft")
+    with temporary.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little"))
         stream.write(text)
-        stream.writelines(pieces)
-    draft.replace(path)
+        stream.writelines(chunks)
+    temporary.replace(path)
 
 
 def _bytes_of(tensor: Any) -> bytes:
@@ -87,14 +87,14 @@ def _bytes_of(tensor: Any) -> bytes:
     return bytes(flat.view(torch.uint8).numpy().tobytes()) if flat.numel() else b""
 
 
-def _bare(network: Any) -> Any:
-    """Without what torch.compile puts around it."""
+def _uncompiled(network: Any) -> Any:
+    """The module inside a module of torch.compile."""
     inner = vars(network).get("_modules", {}).get("_orig_mod")
     return network if inner is None else inner
 
 
-def _plain_names(state: dict[str, Any]) -> dict[str, Any]:
-    """Without what torch.compile puts before each name; a state that is no tensor cannot be kept."""
+def _saved_tensors(state: dict[str, Any]) -> dict[str, Any]:
+    """Tensors of a state_dict that a checkpoint can hold, without torch.compile's prefix in their names."""
     return {
         name.replace("_orig_mod.", ""): value
         for name, value in state.items()
@@ -103,7 +103,7 @@ def _plain_names(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _optimiser_tensors(optimiser: Any) -> dict[str, Any]:
-    """Moments and step counts; the settings of its groups are the script's own."""
+    """Moments and step counts, without hyperparameters."""
     return {
         f"{parameter}.{key}": value
         for parameter, entries in optimiser.state_dict()["state"].items()
@@ -117,32 +117,35 @@ def _prefixed(prefix: str, tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 class Saver:
+    """Writes snapshots of a running script into a folder, from which the parent process takes them."""
+
     def __init__(self, observer: Observer, outbox: Path, script: Path, source: bytes) -> None:
         self._observer = observer
         self._outbox = outbox
         self._count = 0
-        self._locals: dict[str, Any] = {}  # of the script's functions, which are gone when those return
-        self._statistics: dict[str, Any] = {}  # of observations, as they were when they could be asked for last
+        self._locals: dict[str, Any] = {}  # local variables of the script's functions, kept after those return
+        self._statistics: dict[str, Any] = {}  # latest readable statistics of observation normalisation
         self._notes = {
             "script": script.name,
             "sha256": hashlib.sha256(source).hexdigest(),
             "source": source.decode("utf-8", "replace"),
         }
 
-    def remember(self, vector: Any) -> None:
-        """At the first step, without one, and before one is closed: processes of environments take what they know."""
+    def collect_statistics(self, vector: Any) -> None:
+        """Reads normalisation statistics at the first step (`vector` is None) and before a vector environment closes,
+        when its worker processes take them along."""
         names = self._known()
-        world = normalisers.world_of(names)
-        if vector is not None and world is not None and normalisers.base_of(world) is vector:
+        env = normalisers.find_env(names)
+        if vector is not None and env is not None and normalisers.unwrapped(env) is vector:
             self._statistics = normalisers.collect(names) or self._statistics
 
-    def save(self, why: str) -> None:
+    def save(self, reason: str) -> None:
         names = self._known()
-        tensors, classes = take(names)
+        tensors, classes = collect_tensors(names)
         states = find_states(names)
         classes.update(states.classes)
         if not classes:
-            self._observer.say("unsaved", why, "no network was found among the names of the script")
+            self._observer.send("save_failed", reason, "no network was found among the variables of the script")
             return
         if states.networks:
             tensors = {**tensors, **states.tensors, **normalisers.collect(names)}
@@ -157,9 +160,9 @@ class Saver:
         try:
             write(path, {**tensors, **self._statistics}, notes)
         except OSError as error:
-            self._observer.say("unsaved", why, f"it could not be written: {error.strerror}")
+            self._observer.send("save_failed", reason, f"the file could not be written: {error.strerror}")
             return
-        self._observer.say("saved", why, str(path), self._observer.global_step, classes)
+        self._observer.send("saved", reason, str(path), self._observer.global_step, classes)
 
     def _known(self) -> dict[str, Any]:
         script = self._observer.script
@@ -169,23 +172,23 @@ class Saver:
 
 
 class WarmStart:
-    """Only values are taken over; how far its loops count and what its buffers hold is the script's own affair."""
+    """Loads the weights of an earlier run into a script. Step counters and buffers of the script are not restored."""
 
-    def __init__(self, start: dict[str, str], say: Callable[..., None]) -> None:
+    def __init__(self, start: dict[str, str], send: Callable[..., None]) -> None:
         notes, self._tensors = read(Path(start["weights"]), start["sha256"])
-        self._states: dict[str, str] = json.loads(notes.get("states", "{}"))  # of JAX, with the names of their networks
+        self._states: dict[str, str] = json.loads(notes.get("states", "{}"))  # states of JAX -> names of their networks
         of_states = {*self._states, *self._states.values()}
         classes: dict[str, str] = json.loads(notes["classes"])
         self._classes = {name: kind for name, kind in classes.items() if name not in of_states}
-        self._say = say
+        self._send = send
 
     def is_ready(self, script: dict[str, Any]) -> bool:
-        """Whether the script has made all that was saved."""
+        """Whether the script has created every saved network."""
         has_networks = all(isinstance(script.get(name), torch.nn.Module) for name in self._classes)
         return has_networks and all(name in script for name in self._states)
 
     def fill_in(self, script: dict[str, Any], script_globals: dict[str, Any] | None = None) -> None:
-        """`script`: its names; `script_globals`: those among them that can be given another value."""
+        """Loads all weights. `script`: its variables; `script_globals`: those that can be reassigned."""
         for name, kind in self._classes.items():
             network = script.get(name)
             if not isinstance(network, torch.nn.Module):
@@ -197,21 +200,21 @@ class WarmStart:
                     script[name].copy_(value)
         optimisers = [name for name, one in script.items() if isinstance(one, torch.optim.Optimizer)]
         filled = [name for name in optimisers if self._fill_optimiser(script[name], name)]
-        world = normalisers.world_of(script)
-        if world is not None:
-            normalisers.fill(world, self._tensors)
+        env = normalisers.find_env(script)
+        if env is not None:
+            normalisers.fill(env, self._tensors)
         for name in self._states:
             self._replace_state(name, script if script_globals is None else script_globals)
-        self._say("warmed", sorted({*self._classes, *self._states}), filled)
+        self._send("warm_started", sorted({*self._classes, *self._states}), filled)
 
     def _replace_state(self, name: str, script: dict[str, Any]) -> None:
-        """JAX's states never change; the script's global gets another one."""
+        """States of JAX are immutable: the script's global is replaced."""
         if name not in script:
             raise Mismatch(f"the checkpoint has a state '{name}', and this script has no such global")
         script[name] = fill_tree(script[name], of_network(self._tensors, name), name)
 
     def _fill_optimiser(self, optimiser: Any, name: str) -> bool:
-        """Moments and step counts; False where it has others now, and begins without."""
+        """Restores moments and step counts; False if they do not fit the script's parameters."""
         saved = of_network(self._tensors, f"{OPTIMISERS}.{name}")
         parameters = [one for group in optimiser.param_groups for one in group["params"]]
         state: dict[int, dict[str, Any]] = {}

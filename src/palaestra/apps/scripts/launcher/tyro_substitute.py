@@ -1,4 +1,4 @@
-"""`tyro.cli(Args)` for interpreters without tyro: flags from a flat dataclass, as tyro names them."""
+"""A substitute for `tyro.cli(Args)` in interpreters without tyro: the same flags for a flat dataclass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def install() -> None:
 
 
 def cli(kind: Any, args: Any = None, **_options: Any) -> Any:
-    """An instance of the dataclass `kind`, with what the command line says in the place of its defaults."""
+    """An instance of the dataclass `kind` with the values of the command line."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):

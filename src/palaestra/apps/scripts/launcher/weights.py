@@ -1,4 +1,4 @@
-"""Snapshots read again, with nothing but the standard library and torch; nothing in them is executed."""
+"""Reads snapshots (safetensors files) with the standard library and torch; nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ LENGTH_BYTES = 8
 
 
 class Mismatch(Exception):
-    """The text says what does not fit what."""
+    """Saved weights do not fit the script; the message names both sides."""
 
 
 def read(path: Path, sha256: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """Notes and tensors of a file that has exactly that hash."""
+    """Metadata and tensors of a file, whose hash is checked."""
     data = bytearray(path.read_bytes())
     if hashlib.sha256(data).hexdigest() != sha256:
         raise Mismatch(f"{path.name} is not the file that was verified")
@@ -52,22 +52,22 @@ def _tensor(data: bytearray, begin: int, entry: dict[str, Any]) -> Any:
 
 
 def of_network(tensors: dict[str, Any], name: str) -> dict[str, Any]:
-    """What belongs to the network in the global `name`, by its own names."""
+    """Tensors of the network in the global `name`, without that prefix."""
     return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}.")}
 
 
 def fill(network: Any, state: dict[str, Any], name: str) -> None:
-    """`NotFitting` names what differs, in words of the script."""
+    """Loads a state into a network; raises `Mismatch` that names missing, surplus or differently shaped entries."""
     has = {key.replace("_orig_mod.", ""): key for key in network.state_dict()}
     missing, surplus = sorted(set(has) - set(state)), sorted(set(state) - set(has))
     there = network.state_dict()
     other = [key for key in has if key in state and there[has[key]].shape != state[key].shape]
     kind = type(network).__name__
     if missing or surplus:
-        which = ", ".join([*(f"no {key}" for key in missing[:3]), *(f"{key} too many" for key in surplus[:3])])
-        raise Mismatch(f"'{name}' is now another {kind} than the one that was saved: the checkpoint has {which}")
+        which = ", ".join([*(f"no {key}" for key in missing[:3]), *(f"an additional {key}" for key in surplus[:3])])
+        raise Mismatch(f"'{name}' ({kind}) differs from the one that was saved: the checkpoint has {which}")
     if other:
         key = other[0]
         shapes = f"{tuple(state[key].shape)} in the checkpoint and {tuple(there[has[key]].shape)} now"
-        raise Mismatch(f"'{name}' is now another {kind} than the one that was saved: {key} is {shapes}")
+        raise Mismatch(f"'{name}' ({kind}) differs from the one that was saved: {key} is {shapes}")
     network.load_state_dict({has[key]: value for key, value in state.items()})
