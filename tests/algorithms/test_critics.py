@@ -101,3 +101,11 @@ def test_memory_of_an_engine_is_taken_as_it_is_and_draws_nothing():
     critics.step(critics.values(drawn(3), drawn(2)), drawn(), 0.01, ALONE)
     assert np.array_equal(shared["values"], critics.optimizer.flat.numpy())
     assert np.array_equal(shared["target"], own.target.flat.numpy() + 1)
+
+
+def test_compiled_critics_give_the_same_values():
+    plain, compiled = critics_of(), critics_of()
+    compiled.compile(backend="eager")
+    compiled.compile(backend="eager")  # a second time does nothing
+    observations, actions = drawn(3), drawn(2)
+    torch.testing.assert_close(compiled.values(observations, actions), plain.values(observations, actions))

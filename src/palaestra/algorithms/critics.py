@@ -67,6 +67,12 @@ class Critics:
         self.optimizer.step(inf)
         return CriticFigures(losses.tolist(), values.detach().mean(dim=(1, 2)).tolist())
 
+    def compile(self, backend: str = "inductor") -> None:
+        """torch.compile, in place as `policies.agent.compile_network`; a second call does nothing."""
+        for network in self.networks:
+            if network._compiled_call_impl is None:
+                network.compile(backend=backend)
+
     def capture(self) -> dict[str, Any]:
         """On the CPU, copied."""
         return {
