@@ -14,8 +14,8 @@ import numpy as np
 
 from palaestra.apps.arena.batch import make_batch
 from palaestra.apps.arena.draw import draw_world
-from palaestra.apps.arena.settings import read_settings
 from palaestra.apps.arena.observe import empty_rows
+from palaestra.apps.arena.settings import read_settings
 
 STEPS, WIDTH = 140, 720  # WIDTH in pixels
 SETTINGS = {
