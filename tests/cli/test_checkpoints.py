@@ -102,25 +102,25 @@ def test_a_dry_run_shows_the_card_and_sends_nothing(call, runs, monkeypatch):
 
 @pytest.mark.parametrize(("flags", "private"), [([], True), (["--public"], False)])
 def test_what_is_sent_is_private_unless_reported_otherwise(call, runs, monkeypatch, flags, private):
-    asked = {}
+    requested = {}
 
     class FakeApi:
         def __init__(self, token):
             pass
 
         def create_repo(self, repo_id, private, exist_ok):
-            asked["private"] = private
+            requested["private"] = private
             return f"hub://{repo_id}"
 
-        def upload_folder(self, **_words):
-            asked["sent"] = True
+        def upload_folder(self, **_arguments):
+            requested["sent"] = True
 
     module = ModuleType("huggingface_hub")
     module.HfApi = FakeApi
     monkeypatch.setitem(sys.modules, "huggingface_hub", module)
     code, out, _ = call("checkpoints", "upload", "first", "me/cartpole", *flags)
     assert (code, out.strip()) == (0, "hub://me/cartpole")
-    assert asked == {"private": private, "sent": True}
+    assert requested == {"private": private, "sent": True}
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ def test_a_single_simulation_has_the_plain_names_whatever_it_is_called(episode_m
 
 
 def test_figures_of_episodes_are_means_over_those_that_have_them(report_maker, episode_maker):
-    told = [{"heart": 1.0, "ore": 4.0}, {"heart": 2.0}, {}]
-    episodes = tuple(replace(episode_maker(1.0, 10), extras=extras) for extras in told)
+    messages = [{"heart": 1.0, "ore": 4.0}, {"heart": 2.0}, {}]
+    episodes = tuple(replace(episode_maker(1.0, 10), extras=extras) for extras in messages)
     metrics = sample_of(report_maker(1, episodes), steps_per_second=1.0, at=0.0).metrics
     assert (metrics["episode/heart"], metrics["episode/ore"]) == (1.5, 4.0)
     silent = sample_of(report_maker(1, (episode_maker(1.0, 10),)), steps_per_second=1.0, at=0.0).metrics
