@@ -215,7 +215,7 @@ def test_a_wrong_setting_is_told_before_a_missing_extra(monkeypatch):
         (
             "pendulum",
             {"algorithm": "td3", "total_steps": 5_000},
-            "td3.learning_starts=10000 is not below total_steps=5000",
+            "td3.learning_starts=10000 is above total_steps=5000",
             "td3.learning_starts=500",
         ),
         (

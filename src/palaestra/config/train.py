@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from palaestra.config.base import RENAMED_SECTIONS, Frozen
 from palaestra.config.distributed import ClusterConfig, DistributedConfig
@@ -12,6 +12,7 @@ from palaestra.config.dqn import DqnConfig
 from palaestra.config.env import CurriculumConfig, EnvConfig
 from palaestra.config.evaluation import EvaluationConfig
 from palaestra.config.loggers import LoggersConfig
+from palaestra.config.off_policy import OffPolicyConfig
 from palaestra.config.policy import PolicyConfig
 from palaestra.config.ppo import PpoConfig
 from palaestra.config.pqn import PqnConfig
@@ -91,6 +92,17 @@ class TrainConfig(Frozen):
     torch_threads: int = Field(
         default=1, ge=1, description="threads of torch or of the native engine; small networks want one"
     )
+
+    @model_validator(mode="after")
+    def _updates_begin_before_the_end(self) -> TrainConfig:
+        settings = self.algorithm_settings
+        if isinstance(settings, OffPolicyConfig) and settings.learning_starts >= self.total_steps:
+            raise ValueError(
+                f"{self.algorithm}.learning_starts={settings.learning_starts} is not below "
+                f"total_steps={self.total_steps}, so nothing would be learned; "
+                f"try {self.algorithm}.learning_starts={self.total_steps // 10}, or more steps"
+            )
+        return self
 
     @property
     def algorithm_settings(self) -> AlgorithmConfig:
