@@ -25,7 +25,7 @@ def test_batches_in_the_same_setting_are_one_and_a_seed_counts_once(make_run):
 @pytest.mark.parametrize(
     "other", [{"env": "Acrobot-v1"}, {"env_kwargs": {"size": 3}}, {"max_episode_steps": 9}, {"deterministic": False}]
 )
-def test_another_setting_is_another_judgement_whatever_it_is_called(make_run, other):
+def test_another_setting_is_another_evaluation_whatever_it_is_called(make_run, other):
     run = make_run("first")
     run.judge(3, [1.0])
     run.judge(3, [5.0], **other)

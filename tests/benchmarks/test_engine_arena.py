@@ -8,7 +8,7 @@ from palaestra.training.engines import native_engine
 
 
 @pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
-def test_it_tells_what_both_ways_of_stepping_do(monkeypatch, tmp_path, capsys):
+def test_it_reports_what_in_both_directions_of_stepping_do(monkeypatch, tmp_path, capsys):
     out = tmp_path / "arena.json"
     words = ["--iterations", "1", "--repeats", "2", "--threads", "1", "--recipes", "arena.tiny", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", ["engine_arena.py", *words])

@@ -48,7 +48,7 @@ def test_the_interval_is_students():
     assert engine_learning.Outcome("a", "torch", [1.0]).half_width == math.inf
 
 
-def test_intervals_that_lie_apart_are_told():
+def test_intervals_that_lie_apart_are_reported():
     low = engine_learning.Outcome("a", "torch", [1.0, 1.1, 1.2])
     high = engine_learning.Outcome("a", "native", [9.0, 9.1, 9.2])
     assert not low.overlaps(high)

@@ -8,7 +8,7 @@ from palaestra.training.engines import native_engine
 
 
 @pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
-def test_it_tells_what_both_engines_do_with_a_memory(monkeypatch, tmp_path, capsys):
+def test_it_reports_what_both_engines_do_with_a_memory(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(engine_memory.SIZES, "small", (8, {"env_count": 4, "horizon": 16, "minibatch_size": 32}))
     out = tmp_path / "memory.json"
     words = ["engine_memory.py", "--steps", "1", "--repeats", "1", "--sizes", "small", "--cells", "mingru", "--out"]

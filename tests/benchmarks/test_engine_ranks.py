@@ -9,7 +9,7 @@ from palaestra.training.engines import native_engine
 
 @pytest.mark.slow
 @pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
-def test_it_trains_on_one_rank_and_on_two_and_fails_below_the_ratio_asked_for(monkeypatch, tmp_path, capsys):
+def test_it_trains_on_one_rank_and_on_two_and_fails_below_the_ratio_requested(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(engine_ranks, "compile_ours", lambda: None)
     out = tmp_path / "ranks.json"
     words = ["--tasks", "cartpole-small", "--rounds", "1", "--share", "0.005", "--at-least", "1000", "--out", str(out)]

@@ -12,7 +12,7 @@ from palaestra.training.state import new_training_state
 
 
 @pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
-def test_it_tells_what_both_engines_do(monkeypatch, tmp_path, capsys):
+def test_it_reports_what_both_engines_do(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(engine_speed, "gemm_peak", lambda threads: 100.0)
     out = tmp_path / "speed.json"
     words = ["engine_speed.py", "--steps", "2048", "--repeats", "1", "--sizes", "small", "--ways", "loop", "--out"]

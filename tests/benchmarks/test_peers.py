@@ -76,7 +76,7 @@ def test_each_round_has_every_peer_and_the_page_the_ratio(command, tmp_path, cap
     assert "<svg" in (tmp_path / "out" / "peers.svg").read_text()
 
 
-def test_a_peer_that_fails_is_named_and_not_asked_again(command, tmp_path):
+def test_a_peer_that_fails_is_named_and_not_requested_again(command, tmp_path):
     told = command("--peers", "palaestra", "eager", "--settings", "cleanrl", "--rounds", "3")
     rounds = told["cleanrl"]["rounds"]
     assert [[one["peer"] for one in measured] for measured in rounds] == [["palaestra", "eager"]] + [["palaestra"]] * 2

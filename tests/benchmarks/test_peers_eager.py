@@ -55,7 +55,7 @@ def test_before_any_step_nothing_is_clipped_and_the_policy_loss_is_the_mean_adva
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
-def test_a_few_updates_change_the_weights_and_are_told(env_id):
+def test_a_few_updates_change_the_weights_and_are_reported(env_id):
     lines = []
     setting = replace(TINY, env_id=env_id)
     job = Job(setting, seconds=60.0, seed=1, began=0.0)

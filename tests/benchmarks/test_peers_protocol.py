@@ -34,7 +34,7 @@ def test_a_job_arrives_as_it_was_sent(monkeypatch):
     assert read_job() == job
 
 
-def test_the_first_update_tells_how_long_starting_took(heard):
+def test_the_first_update_reports_how_long_starting_took(heard):
     peer = meter(CLEANRL, heard)
     heard.now = 94.5
     peer.update(512, [])
@@ -71,7 +71,7 @@ def test_a_peer_stops_when_its_seconds_are_over_or_its_steps_are_taken(heard):
     assert not meter(CLEANRL, heard).update(CLEANRL.total_steps, [])
 
 
-def test_solved_is_said_once_at_the_twentieth_good_episode(heard):
+def test_solved_is_reported_once_at_the_twentieth_good_episode(heard):
     peer = meter(SOLVE, heard)
     assert peer.update(256, [500.0] * 19)
     heard.now = 101.5
@@ -93,7 +93,7 @@ def test_a_peer_that_solves_nothing_has_no_limit_of_seconds_where_solving_is_the
     assert peer.update(SOLVE.warm_up_steps + 256, [20.0])
 
 
-def test_what_is_used_is_said_at_the_end_and_lines_are_json(capsys):
+def test_what_is_used_is_reported_at_the_end_and_lines_are_json(capsys):
     peer = Meter(Job(CLEANRL, 1.0, 1, 0.0), torch="2")
     peer.finish()
     versions, used = map(json.loads, capsys.readouterr().out.splitlines())

@@ -50,7 +50,7 @@ def test_engines_are_what_their_names_say():
     assert config_of(CLEANRL, "compiled").policy.compile
 
 
-def test_a_memory_is_of_the_size_asked_for_and_the_cheap_one_is_another_cell():
+def test_a_memory_is_of_the_size_requested_and_the_cheap_one_is_another_cell():
     settings = [config_of(MEMORY, engine).policy for engine in ("native", "cheap")]
     assert [one.graph for one in settings] == ["memory", "memory"]
     assert [one.settings["memory"] for one in settings] == [{"type": "lstm"}, {"type": "mingru"}]
@@ -67,7 +67,7 @@ def test_cleanrls_settings_are_our_defaults_which_are_cleanrls():
     assert config_of(CLEANRL).ppo == ppo
 
 
-def test_cleanrls_script_is_told_the_same():
+def test_cleanrls_script_receives_the_same():
     words = cleanrl.arguments(CLEANRL, seed=5)
     told = dict(zip(words[0:-3:2], words[1:-3:2], strict=True))
     assert (told["--num-envs"], told["--num-steps"], told["--num-minibatches"]) == ("4", "128", "4")
@@ -76,7 +76,7 @@ def test_cleanrls_script_is_told_the_same():
     assert cleanrl.arguments(SB3, seed=5)[-3:] == ["--no-anneal-lr", "--no-clip-vloss", "--no-cuda"]
 
 
-def test_stable_baselines3_with_its_own_settings_is_told_nothing_that_it_would_not_do_anyway():
+def test_stable_baselines3_with_its_own_settings_is_reported_nothing_that_it_would_not_do_anyway():
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     from peers import sb3
 

@@ -37,7 +37,7 @@ def project(tmp_path, monkeypatch):
 
 @pytest.mark.full
 @pytest.mark.slow
-def test_a_planted_defect_is_seen_in_the_copy_and_the_copy_is_clean_again(project):
+def test_a_planted_defect_is_observed_in_the_copy_and_the_copy_is_clean_again(project):
     defect = plant(1, "a wrong answer", ("answer.py", "return 42", "return 41"))
     tests = ["test_answer.py"]
     assert plant_traps.try_out(defect, tests, project).caught_by == ("test_answer.py::test_the_answer",)

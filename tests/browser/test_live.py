@@ -96,7 +96,7 @@ def picture_of(page, tile=0):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(url.split(",")[1]))).convert("RGB"), np.int16)
 
 
-def test_a_picture_is_shown_with_its_numbers_and_acknowledged(watched):
+def test_a_frame_is_shown_with_its_numbers_and_acknowledged(watched):
     page, server = watched()
     server.send(red())
     expect(page.locator("figcaption").first).to_contain_text("reward 1 · return 61.50 · length 61")
@@ -108,7 +108,7 @@ def test_a_picture_is_shown_with_its_numbers_and_acknowledged(watched):
     expect(page.get_by_role("main")).to_contain_text("connected")
 
 
-def test_what_is_no_picture_is_counted_acknowledged_and_not_shown(watched):
+def test_what_is_no_frame_is_counted_acknowledged_and_not_shown(watched):
     page, server = watched()
     whole = red()
     world = message(2, b"AR\x01\x00" + bytes(80))
@@ -150,7 +150,7 @@ def test_arena_is_drawn_in_the_browser_as_it_is_drawn_in_python(watched):
     assert np.abs(means(ours)[agent[0], agent[1]] - means(ours)[0, 0]).max() > 24
 
 
-def test_the_grid_limit_decides_what_is_asked_for_and_pages_show_the_rest(watched):
+def test_the_grid_limit_decides_what_is_requested_and_pages_show_the_rest(watched):
     page, server = watched(slots=10)
     page.get_by_label("Tiles").select_option("4")
     expect(page.locator("figure")).to_have_count(4)
@@ -186,7 +186,7 @@ def test_the_best_tiles_can_stand_first(watched):
     expect(page.locator("figcaption strong").first).to_have_text("#1", timeout=10_000)
 
 
-def test_paused_or_hidden_nothing_is_asked_for(watched):
+def test_paused_or_hidden_nothing_is_requested(watched):
     def prepare(page):
         page.context.add_init_script(
             "globalThis.hide = (is) => { Object.defineProperty(document, 'hidden', { value: is, configurable: true });"
@@ -215,7 +215,7 @@ def test_paused_or_hidden_nothing_is_asked_for(watched):
         ("failed", "RuntimeError: no display", "no frames"),
     ],
 )
-def test_every_state_is_said_in_words_with_the_reason(watched, state, why, words):
+def test_every_state_is_reported_in_words_with_the_reason(watched, state, why, words):
     page, server = watched()
     server.send(red())
     expect(page.locator("figcaption").first).to_contain_text("return 61.50")
@@ -243,7 +243,7 @@ def test_the_socket_comes_back_by_itself_and_says_again_what_is_wanted(watched):
     expect(page.locator(".state")).to_contain_text("connected")
 
 
-def test_a_snapshot_and_a_film_are_saved(watched):
+def test_a_snapshot_and_a_video_are_saved(watched):
     page, server = watched()
     for slot in (0, 1):
         server.send(red(slot))

@@ -38,7 +38,7 @@ def test_searching_leaves_what_fits_and_says_when_nothing_does(open_page, traine
     expect(row(page, "twin-1")).to_have_count(1)
 
 
-def test_sorting_by_name_goes_both_ways(open_page, trained):
+def test_sorting_by_name_goes_in_both_directions(open_page, trained):
     page = open_page("#/runs?search=twin-")
     names = page.locator("td.name a").filter(has_text=re.compile("^twin-"))  # evaluations of a twin are found too
     page.get_by_role("button", name="Name").click()
@@ -47,7 +47,7 @@ def test_sorting_by_name_goes_both_ways(open_page, trained):
     expect(names.first).to_have_text("twin-2")
 
 
-def test_a_tag_is_kept_and_found_by(open_page, trained, serving):
+def test_a_tag_is_stored_and_found_by(open_page, trained, serving):
     page = open_page("#/runs?search=twin-")
     page.get_by_label("Select twin-2").check()
     page.get_by_label("Tag for the selected runs").fill("<b>bold</b>")

@@ -73,7 +73,7 @@ def test_weights_are_the_same_in_both_forms(call, runs):
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_a_file_that_is_there_is_replaced_only_when_asked(call, runs):
+def test_a_file_that_is_there_is_replaced_only_when_requested(call, runs):
     Path("w.pt").write_text("mine")
     code, _, err = call("checkpoints", "export", "first", "w.pt")
     assert code == 2
@@ -101,7 +101,7 @@ def test_a_dry_run_shows_the_card_and_sends_nothing(call, runs, monkeypatch):
 
 
 @pytest.mark.parametrize(("flags", "private"), [([], True), (["--public"], False)])
-def test_what_is_sent_is_private_unless_said_otherwise(call, runs, monkeypatch, flags, private):
+def test_what_is_sent_is_private_unless_reported_otherwise(call, runs, monkeypatch, flags, private):
     asked = {}
 
     class FakeApi:

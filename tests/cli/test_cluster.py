@@ -58,7 +58,7 @@ def test_json_has_everything_and_the_variable_names_the_cluster(asked, capsys, m
         (["cluster.adress=x:1"], "cluster.adress"),
     ],
 )
-def test_slips_are_refused_before_anybody_is_asked(asked, capsys, words, problem):
+def test_slips_are_refused_before_anybody_is_requested(asked, capsys, words, problem):
     assert main(["cluster", *words]) == 2
     assert problem in capsys.readouterr().err
     assert asked == []

@@ -48,7 +48,7 @@ def test_a_group_hands_on_to_the_action_and_has_a_default():
         group.main([])  # the default action, which wants a thing
 
 
-def test_an_unknown_action_is_told_with_the_nearest():
+def test_an_unknown_action_is_reported_with_the_nearest():
     group = Group("things", "things", {"show": make()})
     with pytest.raises(UsageError, match="Did you mean 'show'"):
         group.main(["shwo"])
@@ -82,7 +82,7 @@ def _work_is_found(monkeypatch):
     monkeypatch.setattr("palaestra.cli.command._work_of", lambda _place: greet)
 
 
-def test_a_plugins_verb_is_called_and_its_answer_printed(brought, call):
+def test_a_plugins_verb_is_called_and_its_reply_printed(brought, call):
     brought(greet=GREET)
     assert call("greet", "you") == (3, "hello\nyou\n", "That was all.\n")
 

@@ -71,7 +71,7 @@ def test_the_dry_run_prints_the_configuration_and_leaves_nothing(call, kind):
     assert RunStore().list() == []
 
 
-def test_what_the_kind_refuses_is_told_and_leaves_nothing(call, kind):
+def test_what_the_kind_refuses_is_reported_and_leaves_nothing(call, kind):
     code, _, err = call("train", "sleepy", "seconds=many")
     assert code == 2
     assert "'seconds=many' cannot be." in err

@@ -118,7 +118,7 @@ def test_when_ray_is_away_it_is_one_line_and_a_bad_end(call, elsewhere):
         (["first", "--wrong"], 2, "--wrong"),
     ],
 )
-def test_slips_are_told_before_anybody_is_asked(call, elsewhere, words, code, said):
+def test_slips_are_reported_before_anybody_is_requested(call, elsewhere, words, code, said):
     got, out, err = call("request-eval", *words)
     assert (got, out) == (code, "")
     assert said in err

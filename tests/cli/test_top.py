@@ -72,7 +72,7 @@ def test_messages_change_the_board():
     assert board.headline().startswith("7 running, 1 queued")
 
 
-def test_a_row_tells_steps_rate_and_return():
+def test_a_row_reports_steps_rate_and_return():
     assert cells(run_data("a", "running"))[:7] == ("a", "running", "cartpole", "12,345", "50 %", "1,500", "42.2")
     assert cells(run_data("a", "queued", queue_position=3, progress=None, summary={}))[1:7] == (
         "queued 3",

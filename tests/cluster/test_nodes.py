@@ -64,7 +64,7 @@ def test_a_node_with_edited_code_is_left_out_with_its_files(answered, caplog):
     ]
 
 
-def test_other_code_can_be_accepted_and_is_said(answered, caplog):
+def test_other_code_can_be_accepted_and_is_reported(answered, caplog):
     answered(a=None, b=EDITED)
     assert find_excluded_nodes(FakeRay(), allow_different_code=True) == ()
     assert "The code on host-b differs (palaestra/envs/make.py)" in caplog.text
@@ -183,7 +183,7 @@ def full_queue():
         yield port_of(server)
 
 
-def test_a_node_that_answers_is_well_however_long(raylet):
+def test_a_node_that_replies_is_well_however_long(raylet):
     clock = SetClock()
     monitor = NodeMonitor(Cluster(a=port_of(raylet)), timeout=20.0, clock=clock)
     raylet.listen(1024)

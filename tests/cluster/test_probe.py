@@ -27,7 +27,7 @@ def test_nobody_there_is_one_clear_line():
             probe.probe(address, {})
 
 
-def test_a_host_that_no_name_server_knows_is_said_to_be_so():
+def test_a_host_that_no_name_server_knows_is_reported_to_be_so():
     with pytest.raises(RunFailed, match="no-such-host.invalid:6379"):
         probe.probe(Address("no-such-host.invalid", 6379), {})
 
@@ -63,7 +63,7 @@ def test_a_refused_token_is_called_that(monkeypatch):
         probe.probe(Address("10.0.0.5", 6379), {})
 
 
-def test_a_machine_outside_of_the_cluster_is_told_how_to_join(monkeypatch):
+def test_a_machine_outside_of_the_cluster_learns_how_to_join(monkeypatch):
     told = {"ray": ray.__version__, "python": platform.python_version(), "error": "no raylet here"}
     answering(monkeypatch, "noise\n" + json.dumps(told) + "\n")
     with pytest.raises(RunFailed, match="palaestra worker --address 10.0.0.5:6379 --cpus 0"):

@@ -79,7 +79,7 @@ def test_a_node_says_its_versions_and_what_differs():
     ("stdout", "problem"),
     [('{"error": "No cluster.", "hint": "Start one.", "exit_code": 1}', "No cluster."), ("", "ended with -6")],
 )
-def test_what_the_process_was_told_is_raised(monkeypatch, stdout, problem):
+def test_what_the_process_was_reported_is_raised(monkeypatch, stdout, problem):
     done = subprocess.CompletedProcess([], -6, stdout, "")
     monkeypatch.setattr(subprocess, "run", lambda *words, **named: done)
     with pytest.raises(RunFailed, match=problem):

@@ -51,7 +51,7 @@ def received(child: LineChild, count: int) -> list:
     return messages
 
 
-def test_messages_are_lines_of_json_both_ways_and_what_the_child_prints_is_not_among_them(echo):
+def test_messages_are_lines_of_json_in_both_directions_and_what_the_child_prints_is_not_among_them(echo):
     echo.send({"number": 1})
     echo.send(["a", None])
     assert received(echo, 2) == [{"echo": {"number": 1}}, {"echo": ["a", None]}]
@@ -62,7 +62,7 @@ def test_receiving_does_not_wait_and_waiting_has_a_limit(echo):
     assert echo.wait(0.01) is False
 
 
-def test_the_end_of_the_child_ends_its_answers_and_has_a_description(echo):
+def test_the_end_of_the_child_ends_its_replies_and_has_a_description(echo):
     echo.close_input()
     assert echo.wait(30)
     with pytest.raises(EOFError):
@@ -104,7 +104,7 @@ def test_without_waiting_a_full_pipe_keeps_the_rest_for_later():
         child.end()
 
 
-def test_the_descriptor_of_the_answers_may_be_in_a_variable():
+def test_the_descriptor_of_the_replies_may_be_in_a_variable():
     child = LineChild(
         code("import os; os.write(int(os.environ['ANSWERS']), b'{}\\n')"),
         pipe_variable="ANSWERS",

@@ -140,7 +140,7 @@ class Acting(gymnasium.Env):
         (spaces.Tuple((spaces.Discrete(2),)), "several parts"),
     ],
 )
-def test_actions_that_no_policy_can_take_are_refused_at_the_door(space, why):
+def test_actions_that_no_policy_can_take_are_refused_at_the_interface(space, why):
     with pytest.raises(UsageError, match=why):
         interface_of(Acting(space))
 

@@ -33,7 +33,7 @@ def decoded(path):
         return frames, float(stream.average_rate), dict(container.metadata)
 
 
-def test_episodes_follow_each_other_in_one_file_and_are_those_that_are_judged(trained_run):
+def test_episodes_follow_each_other_in_one_file_and_are_those_that_are_evaluated(trained_run):
     film = make_video("judged", trained_run.root, VideoOptions(episodes=2, seed=5))
     target = evaluate_target("judged", trained_run.root, episodes=2, seed=5)
     assert film.episodes == target.episodes
@@ -68,7 +68,7 @@ def test_more_episodes_than_tiles_are_shown_page_by_page(trained_run):
     assert film.width > film.height
 
 
-def test_a_film_is_traced_both_ways(trained_run):
+def test_a_video_is_traced_in_both_directions(trained_run):
     film = make_video("judged", trained_run.root, VideoOptions(episodes=1, seed=5))
     assert film.path == trained_run.directory.videos / "3-seeds5to5.mp4"
     (entry,) = [one for one in read_journal(trained_run.directory.journal_file) if one.event == "video.saved"]
@@ -93,7 +93,7 @@ def test_the_environment_can_be_changed(trained_run):
     assert make_video("judged", trained_run.root, order).episodes[0].length == 4
 
 
-def test_a_checkpoint_without_its_run_is_filmed_where_one_stands(trained_run, tmp_path, monkeypatch):
+def test_a_checkpoint_without_its_run_is_recorded_where_one_stands(trained_run, tmp_path, monkeypatch):
     shutil.copytree(trained_run.directory.checkpoints, tmp_path / "away")
     monkeypatch.chdir(tmp_path)
     film = make_video(str(tmp_path / "away/model_0003.yaml"), trained_run.root, VideoOptions(episodes=1, seed=1))
@@ -119,7 +119,7 @@ def test_invalid_options_are_refused(trained_run, order, said):
     assert list(trained_run.directory.videos.iterdir()) == []
 
 
-def test_a_failure_leaves_no_film_and_no_word_in_the_journal(trained_run):
+def test_a_failure_leaves_no_video_and_no_word_in_the_journal(trained_run):
     class Broken(Exception):
         pass
 
@@ -157,7 +157,7 @@ def arena_run(tmp_path):
     return root
 
 
-def test_worlds_of_arena_are_filmed_too(arena_run):
+def test_worlds_of_arena_are_recorded_too(arena_run):
     film = make_video("arena", arena_run, VideoOptions(grid=4))
     assert [episode.length for episode in film.episodes] == [6] * 4
     frames, _, _ = decoded(film.path)

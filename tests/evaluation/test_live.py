@@ -67,7 +67,7 @@ def test_an_evaluation_that_is_watched_has_the_same_results(trained_run):
     assert all_frame_buffers() == []
 
 
-def test_worlds_of_arena_are_told_by_their_state():
+def test_worlds_of_arena_are_reported_by_their_state():
     worlds = EnvConfig(id="palaestra/Arena-v0", kwargs={"agents": 2, "max_steps": 10})
     with FrameBufferOwner(frame_buffer_path("RUN", EVALUATE), 1, 64 * 64 * 3, 1.0) as owner:
         writer, reader = FrameWriter(owner.descriptor, owner.about), FrameReader(owner.path)
@@ -109,7 +109,7 @@ def test_a_second_evaluation_of_a_run_is_played_unseen(trained_run, caplog):
     assert all_frame_buffers() == []
 
 
-def test_a_checkpoint_without_a_run_has_no_lane(trained_run):
+def test_a_checkpoint_without_a_run_has_no_frame_buffer(trained_run):
     player = LocalEvaluator(load_policy_target("judged:3", trained_run.root).loaded)
     with publish_frames(None, player):
         assert player.viewer is None

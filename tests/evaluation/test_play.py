@@ -134,7 +134,7 @@ def test_sampled_actions_differ_from_the_likeliest_and_repeat_with_the_seed(poli
     assert len(lengths) > 1
 
 
-def test_torchs_own_dice_are_left_alone(policy):
+def test_torchs_own_random_numbers_are_left_alone(policy):
     before = torch.random.get_rng_state()
     play_episode(policy, make_env(CARTPOLE), 3, deterministic=False)
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -276,7 +276,7 @@ def test_a_viewer_gets_the_reset_and_every_step_with_its_numbers(policy):
     assert all(total == length for _, _, total, length in viewer.glances)
 
 
-def test_a_picture_is_handed_on_as_bytes():
+def test_a_frame_is_handed_on_as_bytes():
     shown = []
     send_frame(np.ones((2, 3, 3)), shown.append, "env")
     assert (shown[0].dtype, shown[0].shape) == (np.uint8, (2, 3, 3))
@@ -431,14 +431,14 @@ class Counts(Policy):
         return PolicyOutput(SimpleNamespace(mode=lambda: actions), actions, {"asked": memory["asked"] + 1})
 
 
-def test_memory_is_kept_from_step_to_step_and_each_has_its_own():
+def test_memory_is_stored_from_step_to_step_and_each_has_its_own():
     crew = BatchedPolicy(Counts(), 2, 3, deterministic=True)
     seen = torch.tensor([[[0, 9, 9], [2, 9, 9]]], dtype=torch.uint8)
     assert [crew.act(seen).tolist() for _ in range(3)] == [[0, 2], [1, 3], [2, 4]]
 
 
 @pytest.mark.parametrize("interface", [PLAIN, NAMED])
-def test_a_hired_crew_takes_the_arrays_of_a_batch(interface):
+def test_a_created_crew_takes_the_arrays_of_a_batch(interface):
     act = make_other_players(batch_policy_for(interface), interface, 4, 7)
     seen = rows(4) if interface is PLAIN else {"left": rows(4), "right": rows(4, 1)}
     drawn = [act(seen) for _ in range(40)]
@@ -448,6 +448,6 @@ def test_a_hired_crew_takes_the_arrays_of_a_batch(interface):
     np.testing.assert_array_equal(np.array(drawn), np.array([again(seen) for _ in range(40)]))
 
 
-def test_a_policy_for_other_spaces_is_not_hired():
+def test_a_policy_for_other_spaces_is_not_created():
     with pytest.raises(UsageError):
         make_other_players(batch_policy_for(PLAIN), NAMED, 4, 7)

@@ -27,7 +27,7 @@ def test_batches_are_numbered_from_one_and_read_back_in_order(directory):
     assert read_batches(directory) == [{"batch": index + 1, "mean": float(index)} for index in range(3)]
 
 
-def test_a_run_that_was_never_judged_has_no_batches(directory):
+def test_a_run_that_was_never_evaluated_has_no_batches(directory):
     assert read_batches(directory) == read_newest_batch(directory) == []
 
 

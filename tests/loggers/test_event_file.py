@@ -172,7 +172,7 @@ def test_the_text_event(text):
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_form_tells_where_events_of_the_same_scalars_differ(step):
+def test_a_form_reports_where_events_of_the_same_scalars_differ(step):
     tags = ("charts/SPS", "losses/é", "t" * 200)
     layout = layout_of(tags, step_bytes_of(step))
     event = scalars_event(1000.5, step, dict.fromkeys(tags, -2.5))

@@ -248,7 +248,7 @@ def test_a_clock_an_hour_off_does_not_matter(network, row, trained):
     line.check()
 
 
-def test_the_head_listens_only_where_it_was_told(network, row):
+def test_the_head_listens_only_where_it_was_reported(network, row):
     line = row("ports of the head that other addresses reach", None)
     head = network.add("head")
     start_head(head)

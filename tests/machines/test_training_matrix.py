@@ -397,7 +397,7 @@ def test_torchrun_restarts_the_ranks_on_a_spare_machine(network, row, reference)
     line.check()
 
 
-def test_a_reference_of_another_seed_would_be_seen(pair, reference):
+def test_a_reference_of_another_seed_would_be_observed(pair, reference):
     """The comparison itself: weights of another seed are not equal."""
     jobs = torchrun(pair, f"total_steps={3 * STEPS_PER_EPOCH}", "seed=4")
     assert [job.wait(180) for job in jobs] == [0, 0]

@@ -49,7 +49,7 @@ def saved(directory):
     return sum(entry.event == "checkpoint.saved" for entry in read_journal(directory.journal_file))
 
 
-def test_a_training_and_its_evaluation_go_through_one_door(palaestra):
+def test_a_training_and_its_evaluation_go_through_one_interface(palaestra):
     with Daemon(palaestra.runs, SETTINGS) as daemon:
         trained = daemon.wait(daemon.submit(request("first")).id, 120)
         judged = daemon.wait(daemon.submit(RunRequest("evaluate", "", {"target": "latest", "episodes": 2})).id, 120)

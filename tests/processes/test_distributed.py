@@ -107,7 +107,7 @@ def test_steps_and_episodes_are_counted_over_all_ranks(uninterrupted):
         assert 0.5 * EPOCHS * BATCH / 2 < played <= EPOCHS * BATCH / 2
 
 
-def test_a_finished_run_asked_for_again_is_told_to_all(together, uninterrupted):
+def test_a_finished_run_requested_again_is_instructed_to_all(together, uninterrupted):
     before = read_journal(uninterrupted.journal_file)
     assert end_of(together(*words("uninterrupted"))) == [0, 0]
     assert read_journal(uninterrupted.journal_file) == before

@@ -80,7 +80,7 @@ def judged(server):
     return server.run("judged")
 
 
-def test_every_epoch_that_was_due_is_judged_once_at_its_step_and_held_until_then(judged):
+def test_every_epoch_that_was_due_is_evaluated_once_at_its_step_and_held_until_then(judged):
     assert [line["epoch"] for line in read_batches(judged)] == DUE
     points = judged_points(judged)
     assert list(points) == [epoch * BATCH for epoch in DUE]
@@ -122,7 +122,7 @@ def judged_steps_are_missing(directory) -> bool:
         return not [name for name in metrics.names() if name.startswith("eval/")]
 
 
-def test_a_judge_that_is_killed_in_the_middle_costs_one_warning_and_nothing_else(
+def test_a_evaluate_that_is_killed_in_the_middle_costs_one_warning_and_nothing_else(
     server, judged, differences, wait_until, tmp_path
 ):
     trainer = server.start(*judged_words("bereft"), variables={"PAUSE_ONCE": str(tmp_path / "paused")})
@@ -144,7 +144,7 @@ def test_a_judge_that_is_killed_in_the_middle_costs_one_warning_and_nothing_else
 
 
 @pytest.mark.full
-def test_a_trainer_that_is_killed_takes_its_judge_along_and_what_was_due_is_judged_later_and_once(
+def test_a_trainer_that_is_killed_takes_its_evaluate_along_and_what_was_due_is_evaluated_later_and_once(
     server, judged, differences, wait_until
 ):
     """Killed once in the middle of the first judgement, and once after it was written down."""
@@ -163,7 +163,7 @@ def test_a_trainer_that_is_killed_takes_its_judge_along_and_what_was_due_is_judg
         assert differences(killed, judged) == []
 
 
-def test_a_stopped_training_leaves_at_once_and_judges_when_it_goes_on(server, wait_until):
+def test_a_stopped_training_leaves_at_once_and_evaluates_when_it_goes_on(server, wait_until):
     trainer = server.start(*judged_words("stopped", epochs=500))
     wait_until(lambda: len(server.saved_epochs("stopped")) >= 2, "something to judge")
     trainer.send(signal.SIGTERM)
@@ -181,7 +181,7 @@ def test_a_stopped_training_leaves_at_once_and_judges_when_it_goes_on(server, wa
     ("how", "told"),
     [("raise", "raised ValueError in the episode"), ("exit", "ended with exit code 7, 2 times")],
 )
-def test_an_environment_that_fails_only_when_it_is_judged_in_costs_a_warning(server, how, told):
+def test_an_environment_that_fails_only_when_it_is_evaluated_in_costs_a_warning(server, how, told):
     odd = f"{{odd: {{env: {{id: 'faulty_env:Faulty-v0', kwargs: {{rank: 0, at: 1, how: {how}}}}}}}}}"
     trainer = server.start(*words(f"odd-{how}", "evaluate_interval=6", f"evaluation.simulations={odd}"))
     assert trainer.wait() == 0, trainer.err.read_text()

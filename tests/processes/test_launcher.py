@@ -226,7 +226,7 @@ def test_a_signal_to_the_launcher_saves_once_and_leaves_with_its_code(launch, pa
 
 
 @pytest.mark.full
-def test_a_fault_of_one_rank_is_told_once_with_its_rank(launch, palaestra):
+def test_a_fault_of_one_rank_is_reported_once_with_its_rank(launch, palaestra):
     launched = launch("faulty", "env.id=faulty_env:Faulty-v0", "env.kwargs={how: raise, at: 40}", "total_steps=1e6")
     code, told = launched.end()
     assert code == 1
@@ -239,7 +239,7 @@ def test_a_fault_of_one_rank_is_told_once_with_its_rank(launch, palaestra):
 
 
 @pytest.mark.chaos
-def test_what_is_refused_is_told_once_and_leaves_nothing(launch, palaestra):
+def test_what_is_refused_is_reported_once_and_leaves_nothing(launch, palaestra):
     code, told = launch("refused", "env.id=CartPoll-v1").end()
     assert code == 3
     assert told.count("CartPoll-v1") == 1

@@ -108,7 +108,7 @@ def test_watched_unwatched_and_switched_off_runs_are_the_same_to_the_last_bit(se
 
 @pytest.mark.fault("F2")
 @pytest.mark.slow
-def test_a_killed_run_leaves_a_lane_that_its_next_process_sweeps_and_the_audience_follows(
+def test_a_killed_run_leaves_a_frame_buffer_that_its_next_process_sweeps_and_the_audience_follows(
     server, audience_of, wait_until
 ):
     words = ["train", "cartpole", "total_steps=10000000", "checkpoints.save_interval=5", "--quiet", "run=killed"]

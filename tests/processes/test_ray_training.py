@@ -149,7 +149,7 @@ def test_a_rank_that_is_killed_is_the_cause_by_name(launch, palaestra):
 
 
 @pytest.mark.full
-def test_an_actor_that_ray_loses_is_told_as_its_rank(launch):
+def test_an_actor_that_ray_loses_is_reported_as_its_rank(launch):
     launched = launch("bereft")
     psutil.Process(launched.ranks()[1].ppid()).kill()
     code, told = launched.end()

@@ -60,7 +60,7 @@ def test_a_cluster_that_is_away_costs_a_training_one_warning_and_no_bit(shared_p
 
 
 @pytest.mark.full
-def test_a_training_judged_on_ray_is_the_same_training_and_its_judgements_are_those_of_eval(
+def test_a_training_evaluated_on_ray_is_the_same_training_and_its_evaluations_are_those_of_eval(
     shared_palaestra, alone, differences
 ):
     done = shared_palaestra(*remote_words("remote", "cluster.cpus=1"))

@@ -53,7 +53,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def test_rows_are_run_told_and_written_and_a_bad_one_leaves_with_1(checkout, capfd):
+def test_rows_are_run_reported_and_written_and_a_bad_one_leaves_with_1(checkout, capfd):
     assert main(["--seed", "7", "--only", "C1,C2,G2,G3,W1"], checkout) == 1
     said = capfd.readouterr().out.splitlines()
     summary = json.loads((checkout / "build" / "chaos-small.json").read_text())

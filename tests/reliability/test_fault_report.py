@@ -41,7 +41,7 @@ def test_a_row_that_is_not_met_says_why_and_does_not_count_until_a_test_of_it_fa
     assert not is_good(evaluate_rows([ROW], [seen("failed")], set()))
 
 
-def test_the_reason_of_a_failure_is_told_with_its_test():
+def test_the_reason_of_a_failure_is_reported_with_its_test():
     [result] = evaluate_rows([ROW], [seen("failed", reason="assert 1 == 0")], set())
     assert result.reasons == ("t::t: assert 1 == 0",)
     assert "t::t: assert 1 == 0" in table([result])

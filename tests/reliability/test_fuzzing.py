@@ -40,7 +40,7 @@ def all_crashes(read):
     return [crash for seed in range(20) for crash in fuzz(Parser("careless", read, EXAMPLES), 500, seed).crashes]
 
 
-def test_what_is_started_while_reading_is_heard_and_only_then():
+def test_what_is_started_while_reading_is_received_and_only_then():
     def hostile(data):
         if b"9" in data:
             os.system("true")

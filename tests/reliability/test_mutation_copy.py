@@ -92,7 +92,7 @@ def seen(copy, tests=("tests/runs/test_sizes.py",)):
 
 
 @pytest.mark.full
-def test_mutants_are_seen_by_tests_and_by_processes_that_they_start_and_gone_afterwards(checkout, monkeypatch):
+def test_mutants_are_observed_by_tests_and_by_processes_that_they_start_and_gone_afterwards(checkout, monkeypatch):
     monkeypatch.setattr("tools.reliability.mutation_copy.HOUSE", ["-c", START])
     with ProjectCopy(checkout) as copy:
         assert seen(copy) == {

@@ -41,7 +41,7 @@ def grown(key, by):
         ({"samples": grown("descriptors", 20)}, ["the daemon has 20 descriptors more"]),
     ],
 )
-def test_what_was_promised_and_is_not_so_is_said(changes, words):
+def test_what_was_promised_and_is_not_so_is_reported(changes, words):
     assert find_problems(found(**changes)) == words
 
 
@@ -142,7 +142,7 @@ def test_what_was_lost_outweighs_who_stopped_it(places, monkeypatch):
     assert disturb(monkeypatch, places, services, minutes="60")[0] == 1
 
 
-def test_a_second_signal_ends_it_at_once_and_what_was_told_until_then_stays(places, monkeypatch, capsys):
+def test_a_second_signal_ends_it_at_once_and_what_was_reported_until_then_stays(places, monkeypatch, capsys):
     def twice():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -412,7 +412,7 @@ def test_no_tile_starves():
     assert [slot for _, slot in record_frame[:16]] == [*range(8), *range(8)]
 
 
-def test_unused_budget_is_kept_for_a_second_at_most():
+def test_unused_budget_is_stored_for_a_second_at_most():
     pacing = Pacing(0.02)
     pacing.earn(0.0)
     pacing.earn(1000.0)

@@ -117,7 +117,7 @@ def made_with(made, engine):
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
-def test_auto_is_no_wish_for_another_engine_than_the_run_was_made_with(find, made, engine):
+def test_auto_is_no_request_for_another_engine_than_the_run_was_made_with(find, made, engine):
     made_with(made, engine)
     found = find()
     assert (found.config.engine, found.changes) == (engine, [])
@@ -140,7 +140,7 @@ def test_another_engine_is_refused_with_how_to_keep_the_one_it_has(find, made):
     assert find(engine="native", accept=["engine"]).config.engine == "native"
 
 
-def test_an_unknown_engine_is_not_kept(find, made):
+def test_an_unknown_engine_is_not_stored(find, made):
     made_with(made, "steam")
     with pytest.raises(UsageError, match="engine: 'steam' -> 'auto'"):
         find()

@@ -64,7 +64,7 @@ def test_a_failure_of_the_run_also_removes_the_frame_buffer(bench_with):
     assert all_frame_buffers() == []
 
 
-def test_switched_off_there_is_no_lane(bench_with):
+def test_switched_off_there_is_no_frame_buffer(bench_with):
     bench = bench_with(enabled=False)
     with live_view(bench.state, bench.session):
         assert all_frame_buffers() == []
@@ -108,7 +108,7 @@ def test_watched_unwatched_and_switched_off_trainings_are_equal_to_the_last_bit(
 
 
 @pytest.mark.fault("F1")
-def test_without_room_for_a_lane_the_run_goes_on_and_says_so_once(bench_with, monkeypatch, caplog):
+def test_without_room_for_a_frame_buffer_the_run_goes_on_and_says_so_once(bench_with, monkeypatch, caplog):
     def full(*_given):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -122,7 +122,7 @@ def test_without_room_for_a_lane_the_run_goes_on_and_says_so_once(bench_with, mo
 
 
 @pytest.mark.fault("F2")
-def test_a_lane_that_a_dead_run_left_under_the_same_name_is_swept(bench_with):
+def test_a_frame_buffer_that_a_dead_run_left_under_the_same_name_is_swept(bench_with):
     bench = bench_with()
     left = FrameBufferOwner(frame_buffer_path(bench.directory.id), 1, 1000, started_at=-1.0)
     os.close(left.descriptor)

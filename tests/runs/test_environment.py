@@ -112,7 +112,7 @@ def test_without_git_there_is_no_commit(tmp_path, monkeypatch):
     [("echo 'A100, 80 GB'", ["A100, 80 GB"]), ("exit 9", []), ("sleep 60", [])],
     ids=["answers", "fails", "hangs"],
 )
-def test_gpus_are_asked_for_but_a_broken_driver_is_no_obstacle(tmp_path, monkeypatch, script, expected):
+def test_gpus_are_requested_but_a_broken_driver_is_no_obstacle(tmp_path, monkeypatch, script, expected):
     tool = tmp_path / "nvidia-smi"
     tool.write_text(f"#!/bin/sh\n{script}\n")
     tool.chmod(0o755)
@@ -121,7 +121,7 @@ def test_gpus_are_asked_for_but_a_broken_driver_is_no_obstacle(tmp_path, monkeyp
     assert describe_environment()["hardware"]["gpus"] == expected
 
 
-def test_only_harmless_variables_are_kept(monkeypatch):
+def test_only_harmless_variables_are_stored(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("WANDB_API_KEY", "hush-hush")
     text = json.dumps(describe_environment())

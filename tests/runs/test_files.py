@@ -256,7 +256,7 @@ def test_every_kind_of_file_is_durable_unless_it_need_not_be(tmp_path, monkeypat
     assert len(synced) == 2
 
 
-def test_no_sweep_takes_what_is_just_being_written_and_nothing_is_kept_in_mind(tmp_path, monkeypatch):
+def test_no_sweep_takes_what_is_just_being_written_and_nothing_is_stored_in_mind(tmp_path, monkeypatch):
     replace, seen = os.replace, []
 
     def look_and_replace(source, target):

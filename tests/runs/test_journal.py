@@ -51,7 +51,7 @@ def test_every_line_carries_run_and_rank_and_is_strict_json(place):
     assert "\x1b" not in line
 
 
-def test_the_level_is_that_of_the_table_unless_said_otherwise(place):
+def test_the_level_is_that_of_the_table_unless_reported_otherwise(place):
     journal = Journal(place)
     journal.record("run.failed")
     journal.record("run.failed", level="warning")
@@ -114,7 +114,7 @@ def test_an_absent_journal_is_empty(tmp_path):
     assert read_journal(tmp_path / "journal.jsonl") == []
 
 
-def test_a_full_disk_is_said_once_and_never_raised(tmp_path, caplog, monkeypatch):
+def test_a_full_disk_is_reported_once_and_never_raised(tmp_path, caplog, monkeypatch):
     place = RunDirectory(tmp_path)
     monkeypatch.setattr(RunDirectory, "journal_file", Path("/dev/full"))
     journal = Journal(place)

@@ -57,7 +57,7 @@ def test_a_random_player_does_clearly_worse(env_id):
     assert np.mean(returns) < OPTIMAL_RETURNS[env_id] - 0.2
 
 
-def test_what_is_to_be_recalled_is_shown_once_and_asked_for_sixty_steps_later():
+def test_what_is_to_be_recalled_is_shown_once_and_requested_sixty_steps_later():
     env = make_env(EnvConfig(id="palaestra/Recall-v0"))
     observation, _ = env.reset(seed=0)
     seen, rewards = [observation], []
@@ -94,5 +94,5 @@ def test_a_longer_corridor_pays_less():
     assert episode(Corridor(length=20), lambda _: 1, 0)[0] == pytest.approx(1 - 0.01 * 19)
 
 
-def test_the_best_arm_is_the_one_that_is_said_to_be():
+def test_the_best_arm_is_the_one_that_is_reported_to_be():
     assert max(Bandit.CHANCES) == OPTIMAL_RETURNS["palaestra/Bandit-v0"]

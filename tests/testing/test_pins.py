@@ -94,12 +94,12 @@ def test_what_an_extra_asks_for_is_pinned_within_its_own_bounds(extra):
         assert wanted.specifier.contains(PINS[name], prereleases=True), f"{wanted}, but pinned is {PINS[name]}"
 
 
-def test_what_is_said_to_be_unpinned_is():
+def test_what_is_reported_to_be_unpinned_is():
     names = {canonicalize_name(one.name) for those in asked_for().values() for one in those}
     assert names - set(PINS) == UNPINNED
 
 
-def test_nothing_is_installed_that_nobody_looked_at():
+def test_nothing_is_installed_that_nobody_inspected():
     """Also what others pull in is pinned, and it is that version which is there."""
     there = {
         canonicalize_name(one.metadata["Name"]): Version(one.version) for one in importlib.metadata.distributions()

@@ -19,7 +19,7 @@ from palaestra.web.responses import (
     handle_http_error,
     json_response,
     status_of,
-    to_plain,
+    to_json_types,
 )
 
 
@@ -44,7 +44,7 @@ def test_other_types_are_converted_to_json():
         "thing": {"where": "/x", "state": "lost", "numbers": [1.0, None]},
         "set": [1],
     }
-    assert to_plain({1: (2,)}) == {"1": [2]}
+    assert to_json_types({1: (2,)}) == {"1": [2]}
 
 
 def test_text_is_utf8_and_a_lone_surrogate_is_replaced():

@@ -60,7 +60,7 @@ def test_a_seed_given_is_the_worlds_and_without_one_it_is_drawn_from_the_last():
     assert any(observations != stories[0][0] for observations in stories[0])
 
 
-def test_the_last_step_is_a_truncation_and_tells_the_counters():
+def test_the_last_step_is_a_truncation_and_reports_the_counters():
     env = ArenaEnv(max_steps=3, **SMALL)
     env.reset(seed=1)
     steps = [env.step(NORTH) for _ in range(3)]

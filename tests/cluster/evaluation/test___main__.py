@@ -21,7 +21,7 @@ def start_line():
     return json.dumps({"cluster": {"address": "head:1", "cpus": 3}, "parent": os.getppid()}).encode() + b"\n"
 
 
-def test_ray_that_cannot_be_opened_is_told_in_its_own_words(pipes, monkeypatch):
+def test_ray_that_cannot_be_opened_is_reported_in_its_own_words(pipes, monkeypatch):
     asked_read, asked, answered_read, answered = pipes
     opened = []
 

@@ -359,7 +359,7 @@ def test_progress_postpones_the_deadline(drive, monkeypatch, trained_run):
     assert (done["retries"], drive.notes) == (0, [])
 
 
-def test_a_checkpoint_that_cannot_be_read_is_told(drive, trained_run):
+def test_a_checkpoint_that_cannot_be_read_is_reported(drive, trained_run):
     (trained_run.directory.checkpoints / "model_0003.safetensors").unlink()
     (done,) = drive(StandIn())
     assert "model_0003.safetensors is missing" in done["error"]

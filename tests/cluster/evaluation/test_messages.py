@@ -89,7 +89,7 @@ def test_progress_says_who_plays_and_how_many_episodes_have_ended():
         read_response(json.dumps({**line, "finished": -1}), PLAN)
 
 
-def test_an_endless_answer_is_refused_before_it_is_read(monkeypatch):
+def test_an_endless_reply_is_refused_before_it_is_read(monkeypatch):
     monkeypatch.setattr(messages, "LARGEST_RESPONSE", 10)
     with pytest.raises(InvalidResponse, match="characters, more than 10"):
         read_response(json.dumps(answer()), PLAN)

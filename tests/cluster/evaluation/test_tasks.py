@@ -88,7 +88,7 @@ def test_one_thread_plays_and_the_others_are_left_as_they_were(asked, monkeypatc
 
 
 @pytest.mark.parametrize("change", ["weights", "sidecar"])
-def test_bytes_that_changed_on_the_way_are_refused(asked, change):
+def test_bytes_that_changed_meanwhile_are_refused(asked, change):
     request, sidecar, weights = asked
     if change == "weights":
         weights = weights[:-1] + bytes([weights[-1] ^ 1])
@@ -105,7 +105,7 @@ def test_other_weights_than_those_of_the_request_are_refused(asked):
     assert "different sha256 than the request" in answer.message
 
 
-def test_other_code_is_refused_with_its_files_or_played_and_said(asked, monkeypatch):
+def test_other_code_is_refused_with_its_files_or_played_and_reported(asked, monkeypatch):
     request, sidecar, weights = asked
     plan = request.plans[0]
     code = replace(code_of_process(()), package="of another edit")
@@ -136,7 +136,7 @@ def test_what_this_policy_cannot_play_is_refused_in_words(asked):
     assert "This policy does not fit 'Pendulum-v1'" in answer.message
 
 
-def test_the_answer_says_who_played(asked):
+def test_the_reply_says_who_played(asked):
     request, sidecar, weights = asked
     answer = json.loads(
         response_of(
@@ -147,7 +147,7 @@ def test_the_answer_says_who_played(asked):
     assert answer["host"]
 
 
-def test_progress_is_told_after_episodes_that_take_long(asked, monkeypatch):
+def test_progress_is_reported_after_episodes_that_take_long(asked, monkeypatch):
     request, sidecar, weights = asked
     seconds = iter([0.0, 0.5, 1.5, 1.5, 2.0, 9.0])  # begin, three episodes, a report after the second, end
     monkeypatch.setattr(tasks, "monotonic", lambda: next(seconds))

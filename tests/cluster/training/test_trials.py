@@ -356,7 +356,7 @@ def test_a_trial_that_was_stopped_before_it_began_does_not_begin(place):
     assert "start" not in [method for method, _ in ray.actor.calls]
 
 
-def test_one_that_is_stopped_while_it_starts_hears_of_it_as_soon_as_it_can(place):
+def test_one_that_is_stopped_while_it_starts_receives_of_it_as_soon_as_it_can(place):
     ray = SinglePaperRay(site=[site()], start=[""])
     trial = place(ray)
     trial.poll()

@@ -165,7 +165,7 @@ def network_actions(space, count: int):
 
 
 @pytest.mark.parametrize("space", ACTION_SPACES, ids=str)
-def test_every_action_reaches_its_environment_as_the_door_for_one_gives_it(space):
+def test_every_action_reaches_its_environment_as_the_interface_for_one_gives_it(space):
     """The batch door and the one for a single environment are written apart; both must say the same."""
 
     class Listening(Counting):

@@ -160,7 +160,7 @@ def test_a_resumed_run_sends_no_point_episode_or_checkpoint_twice(fake, run, sam
     assert [call["aliases"][1] for call in fake("log_artifact")] == ["epoch-3", "epoch-5", "epoch-9"]
 
 
-def test_a_judgement_that_comes_late_is_sent_and_after_a_resume_exactly_once(fake, run, samples):
+def test_an_evaluation_that_comes_late_is_sent_and_after_a_resume_exactly_once(fake, run, samples):
     """Its step was passed long before; the session before the resume sent that of step 512, and not that of 1024."""
     judged = {step: Sample(step, {"eval/episodic_return": float(step)}) for step in (512, 1024, 1536)}
     for written in ([*samples[:4], judged[512]], [judged[512], judged[1024], *samples[3:5], judged[1536]]):
@@ -171,7 +171,7 @@ def test_a_judgement_that_comes_late_is_sent_and_after_a_resume_exactly_once(fak
     assert sent_steps(fake) == [512, 1024, 1536, 2048, 512, 1024, 2560, 1536]
 
 
-def test_checkpoint_files_go_to_files_and_to_an_artifact_when_asked(fake, run):
+def test_checkpoint_files_go_to_files_and_to_an_artifact_when_requested(fake, run):
     logger = open_logger(run, upload_checkpoints=True)
     logger.checkpoint_saved(checkpoint_of(run.checkpoints, 10, 5120))
     logger.close()
@@ -182,7 +182,7 @@ def test_checkpoint_files_go_to_files_and_to_an_artifact_when_asked(fake, run):
     assert row == [0, 5120, 12.5, "model_0010"]
 
 
-def test_checkpoint_files_stay_here_when_not_asked_for(fake, run):
+def test_checkpoint_files_stay_here_when_not_requested(fake, run):
     logger = open_logger(run)
     logger.checkpoint_saved(checkpoint_of(run.checkpoints, 10, 5120))
     logger.close()
@@ -225,7 +225,7 @@ def count_sleeps() -> int:
 @pytest.mark.fault("S1", "S2", "S3")
 @pytest.mark.parametrize("place", ["init", "log", "finish"])
 @pytest.mark.parametrize("how", ["raise", "hang", "exit"])
-def test_whatever_wandb_does_the_trainer_hears_of_it_once_and_is_never_held_up(
+def test_whatever_wandb_does_the_trainer_receives_of_it_once_and_is_never_held_up(
     fake, run, samples, monkeypatch, how, place
 ):
     monkeypatch.setenv("FAKE_WANDB", f"{how}:{place}")

@@ -209,7 +209,7 @@ def test_a_harmed_cache_is_laid_out_anew(directory, cache, tmp_path, harm):
     assert curve(CurveCache(tmp_path / "cache"), directory, "a") == truth(directory, "a")
 
 
-def test_where_nothing_can_be_kept_curves_come_straight_from_the_run(directory, tmp_path, caplog):
+def test_where_nothing_can_be_stored_curves_come_straight_from_the_run(directory, tmp_path, caplog):
     (tmp_path / "cache").write_text("a file in the way")
     cache = CurveCache(tmp_path / "cache")
     with MetricsWriter(directory.metrics_file) as writer:

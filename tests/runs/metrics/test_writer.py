@@ -68,7 +68,7 @@ def test_no_statement_has_more_numbers_than_every_sqlite_takes(count):
     assert all(int(number) < 999 for text in texts for number in re.findall(r"\?(\d+)", text))
 
 
-def test_what_comes_later_replaces_what_was_said_of_the_same_step():
+def test_what_comes_later_replaces_what_was_reported_of_the_same_step():
     found, _ = written(make_sample(64, {"1": 1.0}), make_sample(64, {"1": 2.0}))
     assert found == [(64, 1, 2.0, 2)]
 
@@ -133,7 +133,7 @@ def test_missing_zero_nan_and_infinity_are_four_things(path):
     assert points(path) == [(1, "infinite", -math.inf), (1, "nan", None), (1, "zero", 0.0)]
 
 
-def test_rewind_forgets_all_that_came_later_and_nothing_else(path):
+def test_rewind_drops_all_that_came_later_and_nothing_else(path):
     with MetricsWriter(path) as writer:
         for step in (1, 2, 3):
             writer.write(sample(step, timings={"t": 1.0}, episodes=(EpisodeResult(None, 1.0, 1, terminated=True),)))
@@ -389,7 +389,7 @@ def test_a_file_in_use_is_not_called_damaged(path, impatient):
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
-def test_a_guest_adds_to_the_file_and_leaves_its_kind(path, mode):
+def test_an_external_policy_adds_to_the_file_and_leaves_its_kind(path, mode):
     MetricsWriter(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}").fetchall()

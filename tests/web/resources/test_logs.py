@@ -47,7 +47,7 @@ def test_reading_from_next_returns_every_byte_once(client, directory):
     assert gathered == text
 
 
-def test_escape_codes_are_kept_and_invalid_utf8_is_replaced(client, directory):
+def test_escape_codes_are_stored_and_invalid_utf8_is_replaced(client, directory):
     directory.output_file().write_bytes(b"\x1b[31mred\x1b[0m \xff\xfe end\x00\n")
     assert log(client)["text"] == "\x1b[31mred\x1b[0m \ufffd\ufffd end\x00\n"
 

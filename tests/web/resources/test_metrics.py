@@ -169,7 +169,7 @@ def test_sparklines_are_returned_for_a_list_of_runs(client, make_run):
         "&".join(["run=first"] * 21 + ["name=a"] * 20),
     ],
 )
-def test_what_cannot_be_asked_is_refused(client, make_run, query):
+def test_what_cannot_be_requested_is_refused(client, make_run, query):
     make_run("first")
     answer = client.get(f"/api/metrics?{query}")
     assert answer.status_code == 422, answer.text

@@ -17,7 +17,7 @@ from palaestra.evaluation.summary import read_batches
 from palaestra.rendering.frame_buffer import frame_buffer_path
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import Journal
-from palaestra.runs.status import moved, read_record, write_record
+from palaestra.runs.status import with_state, read_record, write_record
 from palaestra.runs.store import RunStore
 from palaestra.web.resources.run_data import Run, describe_run, describe_runs
 
@@ -72,7 +72,7 @@ def test_a_run_with_a_frame_buffer_is_live(context, daemon, make_run, tmp_path, 
 
 
 def fail(directory, reason="it broke"):
-    write_record(directory, moved(read_record(directory), RunState.FAILED, failure=reason))
+    write_record(directory, with_state(read_record(directory), RunState.FAILED, failure=reason))
 
 
 def test_run_details_contain_request_and_config(client, make_run):

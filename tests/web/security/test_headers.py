@@ -78,7 +78,7 @@ def test_the_content_security_policy_is_unchanged():
     )
 
 
-def test_headers_set_by_a_response_are_kept():
+def test_headers_set_by_a_response_are_stored():
     own = [(b"Content-Security-Policy", b"sandbox")]
     found = add_security_headers(own)
     assert [value for name, value in found if name.lower() == b"content-security-policy"] == [b"sandbox"]

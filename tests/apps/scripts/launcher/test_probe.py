@@ -168,7 +168,7 @@ def test_it_holds_as_long_as_nobody_changes_what_it_passes():
     assert not found.still_holds()
 
 
-def test_what_the_script_changes_later_is_seen_with_the_next_look():
+def test_what_the_script_changes_later_is_observed_with_the_next_look():
     observer = Observer(lambda *_: None, 1e9)
     env = Probe(gymnasium.make("CartPole-v1"), observer, 0)
     after_some_steps(env)
@@ -282,7 +282,7 @@ def test_after_a_vector_that_could_not_be_made_single_environments_are_counted_a
     alone.close()
 
 
-def test_a_stop_is_seen_after_a_step_although_the_members_do_not_see_it(observer):
+def test_a_stop_is_observed_after_a_step_although_the_members_do_not_see_it(observer):
     vector = observed(gymnasium.vector.SyncVectorEnv, observer)([lambda: gymnasium.make("CartPole-v1")])
     vector.reset(seed=1)
     vector.step(np.array([0]))
