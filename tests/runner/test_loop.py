@@ -320,7 +320,7 @@ def test_a_checkpoint_that_could_not_be_saved_is_not_evaluated(make_bench, small
     bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=2))
     save = bench.manager.save
 
-    def fail_at_two(agent, checkpoint, state):
+    def fail_at_two(agent, checkpoint, state, rows):
         if checkpoint.epoch == 2:
             raise SaveFailed("No space left on device.")
         return save(agent, checkpoint, state, rows)
