@@ -3,7 +3,7 @@
     python examples/off_policy.py            # all four
     python examples/off_policy.py sac        # one of them
 
-A recipe knows settings for several algorithms; `palaestra recipes` lists them. These trainings are far too short to learn much.
+A recipe knows settings for several algorithms; `palaestra recipes` lists them. These trainings are too short to learn.
 """
 
 from __future__ import annotations

@@ -68,6 +68,14 @@ def test_training_in_python_and_loading_what_came_of_it(tmp_path):
     assert re.search(rf"^{name}:latest, epoch \d+, in CartPole-v1: return \d", played)
 
 
+def test_the_off_policy_algorithms_train_evaluate_and_act(tmp_path):
+    text = output_of("off_policy.py", tmp_path / "runs")
+    found = re.findall(r"^(\w+): (\d+) steps, return -?[\d.]+, first action (\S+)", text, re.MULTILINE)
+    assert [name for name, _, _ in found] == ["dqn", "pqn", "sac", "td3"]
+    assert [int(steps) for _, steps, _ in found] == [2_000, 2_048, 1_000, 1_000]
+    assert [action[0] for _, _, action in found][2:] == ["[", "["]
+
+
 def test_checkpoints_of_a_training_loop_of_ones_own(tmp_path):
     """The loss falls, so the last epoch is the best; what comes back has the very error that it was saved with."""
     text = output_of(as_program("own_training_loop.ipynb", tmp_path), tmp_path / "runs")

@@ -5,8 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "batch_rollout.hpp"
-#include "bindings.hpp"
-#include "native_envs.hpp"
+#include "off_policy_bindings.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -119,21 +118,7 @@ nb::dict collect(NativeEnvs& envs, PyLearner& owner) {
         const nb::gil_scoped_release without_gil;
         ends = envs.collect(*owner.learner);
     }
-    std::vector<int> indices, lengths;
-    std::vector<double> total_rewards;
-    nb::list terminated;
-    for (const EpisodeEnd& end : ends) {
-        indices.push_back(end.env);
-        total_rewards.push_back(end.total_reward);
-        lengths.push_back(end.length);
-        terminated.append(end.terminated);
-    }
-    nb::dict columns;
-    columns["env_indices"] = nb::cast(indices);
-    columns["total_rewards"] = nb::cast(total_rewards);
-    columns["lengths"] = nb::cast(lengths);
-    columns["terminated"] = terminated;
-    return columns;
+    return columns_of(ends);
 }
 
 // ---- environments of another module, through the batch step API

@@ -89,24 +89,6 @@ int learn(PyOffPolicy& owner, int count, std::int64_t first, double learning_rat
     return owner.learner->learn(count, first, {learning_rate, second_rate}, reducer);
 }
 
-nb::dict columns_of(const std::vector<EpisodeEnd>& ends) {
-    std::vector<int> indices, lengths;
-    std::vector<double> total_rewards;
-    nb::list terminated;
-    for (const EpisodeEnd& end : ends) {
-        indices.push_back(end.env);
-        total_rewards.push_back(end.total_reward);
-        lengths.push_back(end.length);
-        terminated.append(end.terminated);
-    }
-    nb::dict columns;
-    columns["env_indices"] = nb::cast(indices);
-    columns["total_rewards"] = nb::cast(total_rewards);
-    columns["lengths"] = nb::cast(lengths);
-    columns["terminated"] = terminated;
-    return columns;
-}
-
 std::tuple<int, nb::dict> run(PyOffPolicy& owner, NativeEnvs& envs, std::int64_t first_step, std::int64_t first_update,
                               Array<const bool> is_random, Array<const double> exploration,
                               Array<const std::int32_t> updates_due, Array<const std::int32_t> targets_due,
@@ -190,6 +172,7 @@ void bind_configs(nb::module_& module) {
 void bind_off_policy(nb::module_& module) {
     bind_configs(module);
     bind_actor_critics(module);
+    bind_pqn(module);
     nb::class_<PyOffPolicy>(module, "OffPolicyLearner")
         .def("set_position", &set_position, "position"_a, "finals"_a.none() = nb::none())
         .def("position", &get_position)

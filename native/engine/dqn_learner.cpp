@@ -5,42 +5,6 @@
 
 namespace engine {
 
-namespace {
-
-constexpr std::int64_t NOT_CHOSEN = -1;
-
-}  // namespace
-
-void ActionValues::read(const Pass& pass, int row, float* values) const {
-    const float* outputs = pass.output(action_slot_) + row * pass.stride(action_slot_);
-    std::copy_n(outputs, count_, values);
-    if (value_slot_ == NO_SLOT) return;
-    float sum = 0;
-    for (int k = 0; k < count_; ++k) sum += outputs[k];
-    const float shift = pass.output(value_slot_)[row * pass.stride(value_slot_)] - sum / static_cast<float>(count_);
-    for (int k = 0; k < count_; ++k) values[k] += shift;
-}
-
-// Whatever is added to all advantages leaves the largest where it is.
-int ActionValues::greedy(const Pass& pass, int row) const {
-    const float* outputs = pass.output(action_slot_) + row * pass.stride(action_slot_);
-    return static_cast<int>(std::max_element(outputs, outputs + count_) - outputs);
-}
-
-void ActionValues::write_grad(Pass& pass, int row, int action, float grad) const {
-    const std::size_t stride = pass.stride(action_slot_);
-    float* grads = pass.output_grads(action_slot_) + row * stride;
-    std::fill_n(grads, stride, 0.0f);
-    if (value_slot_ != NO_SLOT) {
-        const std::size_t value_stride = pass.stride(value_slot_);
-        float* value_grads = pass.output_grads(value_slot_) + row * value_stride;
-        std::fill_n(value_grads, value_stride, 0.0f);
-        value_grads[0] = grad;
-        std::fill_n(grads, count_, -grad / static_cast<float>(count_));
-    }
-    grads[action] += grad;
-}
-
 DqnLearner::DqnLearner(const OffPolicyConfig& config, const DqnConfig& dqn, ReplaySampler sampler, ActionSpace space,
                        std::unique_ptr<Network> network, Parameters parameters, const AdamConfig& adam, float* target,
                        std::unique_ptr<PriorityTree> priorities)
@@ -65,19 +29,9 @@ void DqnLearner::update_targets() { target_.follow(online_.weights().values(), d
 
 void DqnLearner::act_rows(const float* inputs, int first, int last, std::int64_t number, double exploration) {
     const CounterRng decisions(config_.seeds.epsilon, number), choices(config_.seeds.exploration, number);
-    const float epsilon = static_cast<float>(exploration);
-    int greedy = 0;
-    for (int env = first; env < last; ++env) {
-        const bool is_random = decisions.uniform(env) < epsilon;
-        *discrete_action(env) = is_random ? choices.below(env, values_.count()) : NOT_CHOSEN;
-        greedy += !is_random;
-    }
-    if (!greedy) return;
     Pass& pass = workspaces_[0].online;
-    pass.forward(online_.weights(), inputs, last - first);
-    for (int env = first; env < last; ++env) {
-        if (*discrete_action(env) == NOT_CHOSEN) *discrete_action(env) = values_.greedy(pass, env - first);
-    }
+    values_.choose({decisions, choices, static_cast<float>(exploration)}, first, last, discrete_action(first), pass,
+                   online_.weights(), inputs);
 }
 
 void DqnLearner::draw(const Update& update) {
@@ -89,9 +43,8 @@ void DqnLearner::row_added(int row) {
     if (priorities_) priorities_->add_row(row, sampler_.position().position, sampler_.arrays().env_count);
 }
 
-float DqnLearner::next_value(const Workspace& workspace, int row, std::vector<float>& values) const {
-    values_.read(workspace.target, row, values.data());
-    return dqn_.is_double ? values[values_.greedy(workspace.next, row)] : *std::max_element(values.begin(), values.end());
+float DqnLearner::next_value(const Workspace& workspace, int row) const {
+    return values_.value(workspace.target, row, values_.greedy(dqn_.is_double ? workspace.next : workspace.target, row));
 }
 
 void DqnLearner::learn_rows(int first, int rows, Workspace& workspace, float* gradient, Figures& figures) {
@@ -103,9 +56,8 @@ void DqnLearner::learn_rows(int first, int rows, Workspace& workspace, float* gr
     workspace.online.forward(online_.weights(), batch_.observations.data() + first * stride, rows);
     for (int row = 0; row < rows; ++row) {
         const int k = first + row, action = static_cast<int>(batch_.choices[k]);
-        const float target = batch_.rewards[k] + batch_.discounts[k] * next_value(workspace, row, workspace.values);
-        values_.read(workspace.online, row, workspace.values.data());
-        const float value = workspace.values[action], error = value - target, size = std::fabs(error);
+        const float target = batch_.rewards[k] + batch_.discounts[k] * next_value(workspace, row);
+        const float value = values_.value(workspace.online, row, action), error = value - target, size = std::fabs(error);
         const bool is_linear = dqn_.is_huber && size >= 1;
         const float loss = is_linear ? size - 0.5f : dqn_.is_huber ? 0.5f * error * error : error * error;
         const float grad = is_linear ? std::copysign(1.0f, error) : dqn_.is_huber ? error : 2 * error;

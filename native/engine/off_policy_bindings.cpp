@@ -1,6 +1,7 @@
 #include "off_policy_bindings.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "plan_reader.hpp"
 
@@ -10,10 +11,8 @@ namespace engine {
 
 using std::to_string;
 
-namespace {
-
-void* keep_observations(PyOffPolicy& owner, nb::handle array, std::size_t count, const char* name) {
-    switch (owner.input_kind) {
+void* keep_observations(KeptArrays& owner, InputKind kind, nb::handle array, std::size_t count, const char* name) {
+    switch (kind) {
         case InputKind::FLOATS: return owner.keep<float>(array, count, name);
         case InputKind::BYTES: return owner.keep<std::uint8_t>(array, count, name);
         case InputKind::CATEGORICAL: return owner.keep<std::int64_t>(array, count, name);
@@ -21,13 +20,11 @@ void* keep_observations(PyOffPolicy& owner, nb::handle array, std::size_t count,
     return nullptr;
 }
 
-}  // namespace
-
 std::size_t rows_of(nb::handle array) { return nb::cast<std::size_t>(array.attr("shape")[nb::int_(0)]); }
 
 void keep_finals(PyOffPolicy& owner, ReplaySampler& sampler, nb::handle array) {
     const std::size_t count = rows_of(array);
-    sampler.set_finals(keep_observations(owner, array, count * owner.observation_items, "finals"),
+    sampler.set_finals(keep_observations(owner, owner.input_kind, array, count * owner.observation_items, "finals"),
                        static_cast<int>(count));
 }
 
@@ -43,7 +40,7 @@ ReplaySampler read_replay(PyOffPolicy& owner, const nb::dict& arrays, nb::handle
     replay.env_count = nb::cast<int>(rewards.attr("shape")[nb::int_(1)]);
     replay.parts = space.parts();
     const std::size_t steps = static_cast<std::size_t>(replay.rows) * replay.env_count;
-    replay.observations = keep_observations(owner, arrays["observations"], steps * reader.parts(), "observations");
+    replay.observations = keep_observations(owner, reader.kind, arrays["observations"], steps * reader.parts());
     replay.rewards = owner.keep<float>(rewards, steps, "rewards");
     replay.ends = owner.keep<std::uint8_t>(arrays["ends"], steps, "ends");
     replay.final_slots = owner.keep<std::int32_t>(arrays["final_slots"], steps, "final_slots");
@@ -70,6 +67,24 @@ const Kernels& kernels_of(const std::string& name) {
     const Kernels* kernels = find_kernels(name.c_str());
     if (!kernels) throw std::invalid_argument("this CPU cannot run the kernels '" + name + "'");
     return *kernels;
+}
+
+nb::dict columns_of(const std::vector<EpisodeEnd>& ends) {
+    std::vector<int> indices, lengths;
+    std::vector<double> total_rewards;
+    nb::list terminated;
+    for (const EpisodeEnd& end : ends) {
+        indices.push_back(end.env);
+        total_rewards.push_back(end.total_reward);
+        lengths.push_back(end.length);
+        terminated.append(end.terminated);
+    }
+    nb::dict columns;
+    columns["env_indices"] = nb::cast(indices);
+    columns["total_rewards"] = nb::cast(total_rewards);
+    columns["lengths"] = nb::cast(lengths);
+    columns["terminated"] = terminated;
+    return columns;
 }
 
 void check_network(const char* name, const Network& network, int slot, int inputs, int outputs) {

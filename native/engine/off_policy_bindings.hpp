@@ -14,6 +14,10 @@ struct PyOffPolicy : KeptArrays {
 };
 
 std::size_t rows_of(nanobind::handle array);
+void* keep_observations(KeptArrays& owner, InputKind kind, nanobind::handle array, std::size_t count,
+                        const char* name = "observations");
+// As the columns of EpisodeColumns.
+nanobind::dict columns_of(const std::vector<EpisodeEnd>& ends);
 void keep_finals(PyOffPolicy& owner, ReplaySampler& sampler, nanobind::handle array);
 // `arrays`: those of the replay buffer, by name.
 ReplaySampler read_replay(PyOffPolicy& owner, const nanobind::dict& arrays, nanobind::handle input_plan,
@@ -24,5 +28,6 @@ std::unique_ptr<Network> make_network(nanobind::handle plan, std::size_t paramet
                                       InputGradients input_gradients);
 void check_network(const char* name, const Network& network, int slot, int inputs, int outputs);
 void bind_actor_critics(nanobind::module_& module);
+void bind_pqn(nanobind::module_& module);
 
 }  // namespace engine

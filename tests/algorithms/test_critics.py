@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from palaestra.algorithms.critics import CRITIC_ENTRIES, action_gradient, new_critics, squared_errors
+from palaestra.algorithms.critics import action_gradient, new_critics, squared_errors
 from palaestra.algorithms.group import ALONE
+from palaestra.algorithms.off_policy import CRITIC_ENTRIES
 from palaestra.config.off_policy import ADAM
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, EnvInterface
@@ -101,3 +102,11 @@ def test_memory_of_an_engine_is_taken_as_it_is_and_draws_nothing():
     critics.step(critics.values(drawn(3), drawn(2)), drawn(), 0.01, ALONE)
     assert np.array_equal(shared["values"], critics.optimizer.flat.numpy())
     assert np.array_equal(shared["target"], own.target.flat.numpy() + 1)
+
+
+def test_compiled_critics_give_the_same_values():
+    plain, compiled = critics_of(), critics_of()
+    compiled.compile(backend="eager")
+    compiled.compile(backend="eager")  # a second time does nothing
+    observations, actions = drawn(3), drawn(2)
+    torch.testing.assert_close(compiled.values(observations, actions), plain.values(observations, actions))

@@ -25,6 +25,13 @@ def test_the_actions_are_those_that_training_accepts():
         assert [info.name for info in ALGORITHMS if words in info.actions] == algorithms_for(space), words
 
 
+def test_the_engines_are_those_that_are_there():
+    """The native engine has a module for each algorithm that it computes."""
+    engines = Path(__file__).parents[2] / "src" / "palaestra" / "training" / "engines"
+    for info in ALGORITHMS:
+        assert ("native" in info.engines) == (engines / f"native_{info.name}.py").exists(), info.name
+
+
 def test_each_has_a_page():
     docs = Path(__file__).parents[2] / "docs"
     assert [info.page for info in ALGORITHMS if not (docs / info.page).exists()] == []

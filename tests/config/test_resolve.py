@@ -213,12 +213,6 @@ def test_a_wrong_setting_is_told_before_a_missing_extra(monkeypatch):
     [
         ("cartpole", {"algorithm": "pqn", "dqn": {"prioritized": {"enabled": True}}}, "no replay buffer", "dqn"),
         (
-            "pendulum",
-            {"algorithm": "td3", "total_steps": 5_000},
-            "td3.learning_starts=10000 is above total_steps=5000",
-            "td3.learning_starts=500",
-        ),
-        (
             "cartpole",
             {"algorithm": "dqn", "dqn": {"n_step": 60}, "env": {"max_episode_steps": 50}},
             "dqn.n_step=60 is above env.max_episode_steps=50",

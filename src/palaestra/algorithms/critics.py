@@ -67,6 +67,12 @@ class Critics:
         self.optimizer.step(inf)
         return CriticFigures(losses.tolist(), values.detach().mean(dim=(1, 2)).tolist())
 
+    def compile(self, backend: str = "inductor") -> None:
+        """torch.compile, in place as `policies.agent.compile_network`; a second call does nothing."""
+        for network in self.networks:
+            if network._compiled_call_impl is None:
+                network.compile(backend=backend)
+
     def capture(self) -> dict[str, Any]:
         """On the CPU, copied."""
         return {
@@ -79,9 +85,6 @@ class Critics:
         self.optimizer.flat.copy_(saved["critics"])
         self.target.restore(saved["critic_target"])
         self.optimizer.restore(saved["critic_optimizer"])
-
-
-CRITIC_ENTRIES = ("critics", "critic_target", "critic_optimizer")  # of a capture
 
 
 def new_critics(

@@ -78,12 +78,6 @@ def refuse_contradictions(config: TrainConfig) -> None:
         )
     if not isinstance(settings, OffPolicyConfig):
         return
-    if settings.learning_starts > config.total_steps:
-        raise UsageError(
-            f"{algorithm}.learning_starts={settings.learning_starts} is above total_steps={config.total_steps}: "
-            "training would end before its first update.",
-            f"Try {algorithm}.learning_starts={config.total_steps // 10}, or raise total_steps.",
-        )
     limit = config.env.max_episode_steps
     if limit is not None and settings.n_step > limit:
         raise UsageError(

@@ -19,8 +19,8 @@ class SacConfig(OffPolicyConfig):
     initial_temperature: float = Field(default=1.0, gt=0, description="where a learned temperature starts")
     target_entropy: float | None = Field(
         default=None,
-        description="entropy that a learned temperature keeps; null: minus the number of action entries; for discrete "
-        "actions 0.89 of the largest",
+        description="entropy that a learned temperature keeps, of actions in the environment's units; null: minus the "
+        "number of action entries; for discrete actions 0.89 of the largest",
     )
     policy_interval: int = Field(
         default=1, ge=1, description="updates of the critics for each of the actor, which then makes as many"

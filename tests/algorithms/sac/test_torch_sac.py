@@ -12,6 +12,7 @@ from torch import nn
 from palaestra.algorithms.base import Progress
 from palaestra.algorithms.counter_rng import CounterRng
 from palaestra.algorithms.sac.torch_sac import draw_choices
+from palaestra.core.errors import NonFinite
 from palaestra.core.seeds import draw_seed
 from palaestra.policies.distributions import Categorical
 from palaestra.training.state import new_training_state
@@ -130,6 +131,17 @@ def test_ten_updates_are_those_of_another_implementation(make, env, policy_inter
         assert_equal_weights(critic, "critic", "value", other)
         assert_equal_weights(target, "critic", "value", other_target)
     torch.testing.assert_close(sac.tensors.temperature.log_alpha, plain.log_alpha.detach(), atol=1e-5, rtol=0)
+
+
+def test_nothing_moves_when_a_target_is_not_finite(make):
+    sac = make("sac")
+    batch = draw_batch(sac)
+    batch.rewards[0, 3] = float("inf")
+    before = sac.tensors.critics.optimizer.flat.clone(), sac.tensors.optimizer.flat.clone()
+    with pytest.raises(NonFinite, match="gradient's norm"):
+        sac.update(batch, BEGINNING)
+    assert torch.equal(sac.tensors.critics.optimizer.flat, before[0])
+    assert torch.equal(sac.tensors.optimizer.flat, before[1])
 
 
 def test_the_actors_update_leaves_critics_and_their_optimizer_as_they_are(make):

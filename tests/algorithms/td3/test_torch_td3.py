@@ -11,7 +11,7 @@ from torch import nn
 
 from palaestra.algorithms.base import Progress
 from palaestra.algorithms.counter_rng import CounterRng
-from palaestra.core.errors import UsageError
+from palaestra.core.errors import NonFinite, UsageError
 from palaestra.core.seeds import draw_seed
 from palaestra.training.state import new_training_state
 from tests.algorithms.actors import (
@@ -109,6 +109,17 @@ def test_actor_and_targets_wait_for_their_interval(make):
         assert ("losses/actor_loss" in figures) == (number % 3 == 2)
         moved.append([name for name, block in blocks.items() if not torch.equal(block, before[name])])
     assert moved == [["critics"], ["critics"], list(blocks)] * 2
+
+
+def test_nothing_moves_when_a_target_is_not_finite(make):
+    td3 = make("td3")
+    batch = draw_batch(td3)
+    batch.rewards[0, 3] = float("inf")
+    before = td3.tensors.critics.optimizer.flat.clone(), td3.tensors.optimizer.flat.clone()
+    with pytest.raises(NonFinite, match="gradient's norm"):
+        td3.update(batch, BEGINNING)
+    assert torch.equal(td3.tensors.critics.optimizer.flat, before[0])
+    assert torch.equal(td3.tensors.optimizer.flat, before[1])
 
 
 def test_the_actors_update_leaves_the_critics_as_they_are(make):

@@ -41,11 +41,13 @@ def tensors_in(captured: Any, path: str = "") -> dict[str, np.ndarray]:
 
 
 def state_of(state: TrainingState) -> dict[str, np.ndarray]:
-    """Everything that the engine computes: weights, what `capture` has of learning, and the replay buffer."""
+    """Everything that the engine computes: weights, what `capture` has, and the buffer."""
     algorithm = state.algorithm
     weights = {f"policy/{name}": part for name, part in algorithm.policy().state_dict().items()}
-    learning = tensors_in(algorithm.capture_learning())
-    buffer = {"actions": algorithm.buffer.actions, "rewards": algorithm.buffer.rewards, "ends": algorithm.buffer.ends}
+    learning = tensors_in(algorithm.capture())
+    buffer = {"rewards": algorithm.buffer.rewards}
+    if algorithm.replay_buffer is not None:
+        buffer |= {"actions": algorithm.buffer.actions, "ends": algorithm.buffer.ends}
     return {**{name: np.asarray(part, np.float64) for name, part in weights.items()}, **learning, **buffer}
 
 

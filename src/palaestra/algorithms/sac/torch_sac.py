@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from palaestra.algorithms.base import Progress
+    from palaestra.algorithms.base import Iteration, Progress
     from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
     from palaestra.algorithms.group import Group
     from palaestra.algorithms.stepping import NativeEnvs
@@ -131,6 +131,11 @@ class TorchSac(TorchOffPolicy, Sac):
     ) -> None:
         super().__init__(config, config.sac, envs, buffer, group, tensors.agent, description, native_envs)
         self.tensors = tensors
+
+    def iterate(self, progress: Progress) -> Iteration:
+        if self.config.policy.compile:
+            self.tensors.critics.compile()
+        return super().iterate(progress)
 
     def explore(self, observations: Arrays, now: Progress) -> NDArray[Any]:
         rng = self.rng(EXPLORATION, self.row_index(now))

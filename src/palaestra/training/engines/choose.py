@@ -15,6 +15,7 @@ from palaestra.training.engines.engine_choice import choose_engine
 from palaestra.training.engines.native_envs import exact_native_envs
 from palaestra.training.engines.native_off_policy import NativeOffPolicy
 from palaestra.training.engines.native_ppo import NativePpo
+from palaestra.training.engines.native_pqn import NativePqn
 from palaestra.training.engines.network_plan import Unsupported
 from palaestra.training.engines.numpy_network import build_numpy_network
 from palaestra.training.machine import is_surely_cpu, keep_freed_memory
@@ -89,12 +90,14 @@ def with_engine_of(algorithm: Algorithm, captured_by: str) -> Algorithm:
 
     Weights that were loaded into `algorithm` are those of the result.
     """
-    if isinstance(algorithm, NativePpo) and algorithm.config.engine == "auto" and captured_by == TORCH_ENGINE:
+    if algorithm.engine == captured_by or captured_by != TORCH_ENGINE:
+        return algorithm
+    reason = "torch, with which the run began"
+    if isinstance(algorithm, NativePpo) and algorithm.config.engine == "auto":
         ppo = algorithm
-        reason = "torch, with which the run began"
         return _torch_ppo(ppo.config, ppo.envs, ppo.buffer, ppo.group, ppo.tensors, reason)
-    if isinstance(algorithm, NativeOffPolicy) and algorithm.config.engine == "auto" and captured_by == TORCH_ENGINE:
-        return algorithm.with_torch("torch, with which the run began")
+    if isinstance(algorithm, NativeOffPolicy | NativePqn) and algorithm.config.engine == "auto":
+        return algorithm.with_torch(reason)
     return algorithm
 
 

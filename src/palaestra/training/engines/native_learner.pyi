@@ -291,6 +291,55 @@ def make_td3_learner(
 ) -> OffPolicyLearner:
     """`actor`: ends with tanh"""
 
+class PqnConfig:
+    def __init__(
+        self,
+        *,
+        gamma: float,
+        q_lambda: float,
+        epochs: int,
+        minibatch_size: int,
+        threads: int,
+        exploration_seed: int,
+        epsilon_seed: int,
+        order_seed: int,
+    ) -> None: ...
+
+class PqnLearner:
+    def __init__(
+        self,
+        *,
+        network: NetworkPlan,
+        network_input: InputPlan,
+        choices: int,
+        parameters: dict[str, NDArray[np.float32]],
+        buffer: dict[str, NDArray[Any]],
+        normalizer: NormalizerPlan | None,
+        config: PqnConfig,
+        adam: AdamConfig,
+        kernels: str = "",
+    ) -> None:
+        """`buffer`: observations, rewards, starts, terminated, actions, next_values and returns of a rollout"""
+
+    @property
+    def kernels(self) -> str: ...
+    def pack(self) -> None:
+        """After parameters were changed outside"""
+
+    def act(self, step: int, number: int, epsilon: float) -> None:
+        """Write the actions of a step; `number`: steps of these environments before"""
+
+    def collect(self, envs: NativeEnvs, first_number: int, epsilons: NDArray[np.float64]) -> dict[str, list[Any]]:
+        """Fill the rollout buffer, returns included; the ended episodes as the columns of EpisodeColumns"""
+
+    def estimate_returns(self, final_observations: NDArray[Any], steps: list[int], envs: list[int]) -> None:
+        """The lambda-returns of a whole rollout; the arguments describe its truncated episodes"""
+
+    def update(self, iteration: int, learning_rate: float, reducer: Reducer | None = None) -> float:
+        """All epochs; the norm of the last gradient"""
+
+    def stats(self) -> dict[str, float]: ...
+
 class EnvState:
     def __init__(
         self,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from palaestra.algorithms.base import Algorithm
     from palaestra.config.schedule import Schedule
     from palaestra.core.spaces import EnvInterface
-    from palaestra.envs.vector.in_process import Arrays
+    from palaestra.envs.vector.in_process import Arrays, VectorEnvs
     from palaestra.policies.agent import Agent
     from palaestra.training.engines.numpy_network import NumpyNetwork
 else:
@@ -52,21 +52,9 @@ class NativeOffPolicy(OffPolicy):
     def attach(self, compiled: ModuleType, learner: Any) -> None:
         """`learner`: an `OffPolicyLearner` on the arrays of this algorithm."""
         self.learner = learner
-        self._compiled = compiled
         self._finals = self.buffer.finals[""]
-        self._inside: ClassicControlEnvs | None = None
-        self.description = f"native, {learner.kernels}; environments stepped {self._choose_stepping()}"
-
-    def _choose_stepping(self) -> str:
-        """Where the environments are stepped, and the reason if they are not stepped inside"""
-        envs = unwrap_published(self.envs)
-        if not isinstance(envs, InProcessEnvs):
-            return "outside, in a batch or in worker processes"
-        try:
-            self._inside = ClassicControlEnvs(envs, self._compiled)
-        except Unsupported as reason:
-            return f"in Python: {reason}"
-        return "inside"
+        self._inside, where = choose_stepping(self.envs, compiled)
+        self.description = f"native, {learner.kernels}; environments stepped {where}"
 
     @property
     def agent(self) -> Agent:
@@ -243,6 +231,17 @@ class NativeOffPolicy(OffPolicy):
     def take_in(self, row_count: int) -> None:
         if self.config.policy.normalize_observations:
             self.agent.take_in(torch.from_numpy(self.buffer.newest(row_count)), self.group.stack)
+
+
+def choose_stepping(envs: VectorEnvs, compiled: ModuleType) -> tuple[ClassicControlEnvs | None, str]:
+    """The environments if the engine can step them itself, and where they are stepped in words."""
+    own = unwrap_published(envs)
+    if not isinstance(own, InProcessEnvs):
+        return None, "outside, in a batch or in worker processes"
+    try:
+        return ClassicControlEnvs(own, compiled), "inside"
+    except Unsupported as reason:
+        return None, f"in Python: {reason}"
 
 
 def values_at(schedule: Schedule, fractions: NDArray[np.float64]) -> NDArray[np.float64]:

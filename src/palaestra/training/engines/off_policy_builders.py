@@ -6,7 +6,6 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from palaestra.algorithms.base import TORCH_ENGINE
 from palaestra.algorithms.buffers.replay_buffer import ReplayBuffer
 from palaestra.algorithms.buffers.rollout_buffer import RolloutBuffer
 from palaestra.core.errors import UsageError
@@ -17,6 +16,7 @@ from palaestra.training.engines.engine_choice import choose_engine
 from palaestra.training.engines.native_actor_critic import numpy_actor_critic
 from palaestra.training.engines.native_dqn import NativeDqn
 from palaestra.training.engines.native_envs import exact_native_envs
+from palaestra.training.engines.native_pqn import NativePqn
 from palaestra.training.engines.native_sac import NativeSac
 from palaestra.training.engines.native_td3 import NativeTd3
 from palaestra.training.engines.network_plan import Unsupported
@@ -90,10 +90,26 @@ def build_dqn(config: TrainConfig, envs: VectorEnvs, group: Group, warm_start: W
 
 
 def build_pqn(config: TrainConfig, envs: VectorEnvs, group: Group, warm_start: WarmStart | None) -> Algorithm:
-    device = _torch_device(config, group)
-    tensors = torch_pqn.build_tensors(config, envs.interface, device, group, warm_start=warm_start)
-    buffer = RolloutBuffer(envs.interface.observation_space, config.pqn.horizon, envs.count, device)
-    return torch_pqn.TorchPqn(config, envs, buffer, group, tensors, TORCH_ENGINE, _exact_envs(envs))
+    device = _device(config, group)
+    network = _numpy_policy(config, envs, device, warm_start)
+    on_device = None if _is_on_cpu(config, device) else device()
+    buffer = RolloutBuffer(envs.interface.observation_space, config.pqn.horizon, envs.count, on_device)
+
+    @cache
+    def tensors() -> torch_pqn.PqnTensors:
+        shared = None if network is None else network.numbers
+        return torch_pqn.build_tensors(config, envs.interface, device(), group, shared, warm_start)
+
+    def with_torch(description: str) -> Algorithm:
+        return torch_pqn.TorchPqn(config, envs, buffer, group, tensors(), description, _exact_envs(envs))
+
+    def with_native() -> Algorithm:
+        _refuse_devices(config, device)
+        compiled = native_engine.native_learner
+        return NativePqn(config, envs, buffer, group, tensors, with_torch, compiled, network)
+
+    _build_early(network, tensors)
+    return choose_engine(config, group, with_torch, with_native)
 
 
 def build_sac(config: TrainConfig, envs: VectorEnvs, group: Group, warm_start: WarmStart | None) -> Algorithm:
@@ -146,9 +162,14 @@ def _device(config: TrainConfig, group: Group) -> Callable[[], torch.device]:
 
     @cache
     def device() -> torch.device:
-        if is_surely_cpu(config.device):
-            return torch.device("cpu")
-        return devices.choose_device(config.device, group.local_rank)
+        chosen = (
+            torch.device("cpu")
+            if is_surely_cpu(config.device)
+            else devices.choose_device(config.device, group.local_rank)
+        )
+        if chosen.type == "cpu":
+            keep_freed_memory()
+        return chosen
 
     return device
 
@@ -193,17 +214,6 @@ def _build_early(network: NumpyNetwork | NumpyActorCritic | None, tensors: Calla
 
 def _exact_envs(envs: VectorEnvs) -> ClassicControlEnvs | None:
     return exact_native_envs(envs, native_engine.native_learner)
-
-
-def _torch_device(config: TrainConfig, group: Group) -> torch.device:
-    if config.engine == "native":
-        raise UsageError(
-            f"engine=native cannot take algorithm={config.algorithm}.", "Set engine=torch, or leave it at auto."
-        )
-    device = devices.choose_device(config.device, group.local_rank)
-    if device.type == "cpu":
-        keep_freed_memory()
-    return device
 
 
 BUILDERS: Mapping[str, Builder] = {  # by `algorithm`

@@ -29,9 +29,7 @@ class FormQuery(Query):
     recipe: str = Field("", max_length=200, description="defaults from this recipe")
     run: str = Field("", max_length=200, description="defaults from the request of that run")
     script: str = Field("", max_length=4096, description="for kinds that run one: with the arguments of this script")
-    algorithm: str = Field(
-        "", max_length=64, description="defaults for this algorithm; empty: that of the recipe or run"
-    )
+    algorithm: str = Field("", max_length=64, description="defaults for this algorithm; empty: the usual one")
 
 
 class Recipe(TypedDict):
