@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from palaestra.algorithms.critics import CRITIC_ENTRIES, action_gradient, new_critics, squared_errors
+from palaestra.algorithms.critics import action_gradient, new_critics, squared_errors
 from palaestra.algorithms.group import ALONE
+from palaestra.algorithms.off_policy import CRITIC_ENTRIES
 from palaestra.config.off_policy import ADAM
 from palaestra.config.policy import PolicyConfig
 from palaestra.core.spaces import BoxSpec, EnvInterface

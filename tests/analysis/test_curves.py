@@ -83,7 +83,7 @@ def test_nan_is_a_gap_and_infinity_is_no_point(make_run):
     assert curve.mean == (1, 1, 1, 1)
 
 
-def test_the_metrics_that_are_asked_for_are_drawn(make_run):
+def test_the_metrics_that_are_requested_are_drawn(make_run):
     run = make_run("first")
     run.measure("losses/entropy", [(0, 1.0)])
     run.measure(RETURN, [(0, 1.0)])

@@ -25,7 +25,7 @@ def test_batches_in_the_same_setting_are_one_and_a_seed_counts_once(make_run):
 @pytest.mark.parametrize(
     "other", [{"env": "Acrobot-v1"}, {"env_kwargs": {"size": 3}}, {"max_episode_steps": 9}, {"deterministic": False}]
 )
-def test_another_setting_is_another_judgement_whatever_it_is_called(make_run, other):
+def test_another_setting_is_another_evaluation_whatever_it_is_called(make_run, other):
     run = make_run("first")
     run.judge(3, [1.0])
     run.judge(3, [5.0], **other)
@@ -69,8 +69,8 @@ def test_rows_that_cannot_be_read_are_named_and_left_out(make_run, content):
 
 def test_a_summary_cannot_lead_out_of_its_run(make_run, tmp_path):
     run, other = make_run("first"), make_run("second")
-    place = other.judge(3, [9.0])
+    location = other.judge(3, [9.0])
     run.judge(3, [1.0])
     text = run.directory.eval_summary_file.read_text()
-    run.directory.eval_summary_file.write_text(text.replace("evaluations/3-", f"{place.parent}/3-"))
+    run.directory.eval_summary_file.write_text(text.replace("evaluations/3-", f"{location.parent}/3-"))
     assert 9.0 not in [value for one in read_evaluations(run.directory, 3).results for value in one.returns.values()]

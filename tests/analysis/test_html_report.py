@@ -107,7 +107,7 @@ def test_two_policies_with_nothing_in_common_have_a_page_without_overall_figures
     assert "there are no overall figures" in text
 
 
-def test_a_page_is_written_whole_or_the_reason_is_told(analysis, tmp_path):
+def test_a_page_is_written_whole_or_the_reason_is_reported(analysis, tmp_path):
     write_page(analysis, tmp_path / "a.html")
     assert re.search(r"Palaestra \S+, \d{4}-\d\d-\d\d", " ".join(Reader((tmp_path / "a.html").read_text()).text))
     with pytest.raises(RunFailed, match=r"b.html could not be written: No such file"):

@@ -30,12 +30,12 @@ def test_a_run_that_was_never_evaluated_has_a_note_and_its_curves(make_run):
     assert "palaestra eval first:3" in analysis.notes[0]
 
 
-def test_a_run_that_has_saved_nothing_is_said_plainly(make_run):
+def test_a_run_that_has_saved_nothing_is_reported_plainly(make_run):
     make_run("first")
     assert "saved no checkpoint" in find_and_analyze(["first"]).notes[0]
 
 
-def test_what_was_left_out_is_said(make_run):
+def test_what_was_left_out_is_reported(make_run):
     run = make_run("first")
     run.judge(1, [1.0, float("nan")])
     assert "1 episodes of 'default' have no finite return" in find_and_analyze(["first"]).notes[0]

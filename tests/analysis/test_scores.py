@@ -22,7 +22,7 @@ def judged_run(make_run, name, seed=1, gamma=0.9, **returns):
     return run
 
 
-def test_a_policy_alone_is_judged_over_its_episodes(make_run):
+def test_a_policy_alone_is_evaluated_over_its_episodes(make_run):
     judged_run(make_run, "first", easy=[1, 2, 3, 6], hard=[0, 0, 0, 8])
     found = scores_of("first")
     (row,) = found.policies
@@ -36,7 +36,7 @@ def test_a_policy_alone_is_judged_over_its_episodes(make_run):
     assert (found.shared, found.improvements, found.has_groups) == (("easy", "hard"), (), False)
 
 
-def test_a_group_is_judged_over_its_runs_and_each_run_weighs_the_same(make_run):
+def test_a_group_is_evaluated_over_its_runs_and_each_run_weighs_the_same(make_run):
     judged_run(make_run, "ppo-1", seed=1, easy=[0.0] * 10)
     judged_run(make_run, "ppo-2", seed=2, easy=[6.0])
     found = scores_of("ppo-1", "ppo-2")
@@ -95,7 +95,7 @@ def test_the_same_setting_under_two_names_is_one_column(make_run):
     assert (column.name, column.category, column.env) == ("pole", "classic", "CartPole-v1")
 
 
-def test_two_settings_of_one_name_are_two_columns_told_apart(make_run):
+def test_two_settings_of_one_name_are_two_columns_distinguished(make_run):
     run = make_run("one")
     run.judge(1, [1.0])
     run.judge(1, [2.0], max_episode_steps=9)
@@ -116,13 +116,13 @@ def test_columns_are_in_the_order_of_their_categories(make_run):
     ]
 
 
-def test_whoever_was_never_judged_has_no_row(make_run):
+def test_whoever_was_never_evaluated_has_no_row(make_run):
     make_run("one", a=1).judge(1, [1.0])
     make_run("two", a=2).save(1)
     assert [row.label for row in scores_of("one", "two").policies] == ["one:1"]
 
 
-def test_a_group_of_which_one_run_was_judged_is_that_run(make_run):
+def test_a_group_of_which_one_run_was_evaluated_is_that_run(make_run):
     make_run("ppo-1", seed=1).judge(1, [1.0])
     make_run("ppo-2", seed=2).save(1)
     (row,) = scores_of("ppo-1", "ppo-2").groups

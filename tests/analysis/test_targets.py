@@ -6,7 +6,7 @@ from palaestra.analysis.targets import find_targets, group_policies, group_runs
 from palaestra.core.errors import DamagedFile, NotFound, UsageError
 
 
-def test_without_a_selector_the_best_is_meant_else_the_last_judged_else_the_last(make_run):
+def test_without_a_selector_the_best_is_meant_else_the_last_evaluated_else_the_last(make_run):
     run = make_run("first")
     assert find_targets(["first"])[0].epoch is None
     run.save(1)
@@ -28,7 +28,7 @@ def test_a_selector_says_which(make_run, selector, epoch):
     assert (found.epoch, found.selector, found.label) == (epoch, selector, f"first:{epoch}")
 
 
-def test_a_checkpoint_that_is_gone_is_still_known_by_its_judgements(make_run):
+def test_a_checkpoint_that_is_gone_is_still_known_by_its_evaluations(make_run):
     run = make_run("first")
     run.save(5)
     run.judge(2, [1.0])
@@ -61,7 +61,7 @@ def test_a_checkpoint_without_its_run_is_a_subject_too(make_run, tmp_path):
     assert (found.directory, found.epoch, found.run_name) == (None, 4, "first")
 
 
-def test_two_runs_of_one_name_are_told_apart(make_run, tmp_path):
+def test_two_runs_of_one_name_are_distinguished(make_run, tmp_path):
     make_run("first").save(1)
     elsewhere = make_run("first", tmp_path / "elsewhere")
     elsewhere.save(1)
@@ -82,7 +82,7 @@ def test_two_runs_of_one_name_are_told_apart(make_run, tmp_path):
         ("empty:latest", NotFound, "no checkpoint"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(make_run, target, error, said):
+def test_what_is_not_there_is_reported_with_what_is(make_run, target, error, said):
     make_run("first").save(1)
     make_run("empty")
     with pytest.raises(error) as caught:
@@ -102,7 +102,7 @@ def test_a_damaged_checkpoint_is_named(make_run):
         find_targets(["first:2"])
 
 
-def test_a_config_that_cannot_be_read_is_said(make_run):
+def test_a_config_that_cannot_be_read_is_reported(make_run):
     run = make_run("first", total_steps=5)
     assert find_targets(["first"])[0].config == {"total_steps": 5}
     run.directory.config_file.write_text("{")
@@ -137,14 +137,14 @@ def test_two_epochs_of_one_run_are_two_policies_and_one_run(make_run):
     assert [(group.label, group.run_names) for group in group_runs(targets)] == [("first", ("first",))]
 
 
-def test_names_without_a_common_beginning_are_called_by_their_recipe(make_run):
+def test_names_without_a_common_start_are_called_by_their_recipe(make_run):
     for seed, name in enumerate(["ash", "elm"]):
         make_run(name, seed=seed)
     (group,) = group_policies(find_targets(["ash", "elm"]))
     assert group.label == "cartpole x2"
 
 
-def test_groups_that_would_be_called_alike_are_told_apart_by_what_differs(make_run):
+def test_groups_that_would_be_called_alike_are_distinguished_by_what_differs(make_run):
     for index in range(4):
         make_run(f"run-{index}", seed=index, ppo={"gamma": 0.9 if index < 2 else 0.5})
     labels = [group.label for group in group_policies(find_targets([f"run-{index}" for index in range(4)]))]

@@ -56,7 +56,7 @@ def test_damaged_weights_are_not_weighed(saved):
         weigh(find_targets(["first:1"])[0])
 
 
-def test_weights_that_cannot_be_read_are_said_and_the_others_are_weighed(saved, make_run):
+def test_weights_that_cannot_be_read_are_reported_and_the_others_are_weighed(saved, make_run):
     make_run("second", a=1).save(1)
     targets = find_targets(["second", "first"])
     found = with_weights(analyze_targets(targets), targets)

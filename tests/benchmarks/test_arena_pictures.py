@@ -42,7 +42,7 @@ def test_a_curve_rises_where_more_is_made(monkeypatch, tmp_path):
     assert np.ptp(heart[:, 1]) == 0
 
 
-def test_a_film_has_the_frames_of_the_episode(tmp_path, monkeypatch):
+def test_a_video_has_the_frames_of_the_episode(tmp_path, monkeypatch):
     monkeypatch.setattr(arena_pictures, "FRAMES", 5)
     settings = read_settings({"width": 9, "height": 9, "max_steps": 6, "mine": {"count": 1}, "altar": {"count": 1}})
     world = World(settings, 3)

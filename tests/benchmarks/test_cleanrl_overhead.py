@@ -39,7 +39,7 @@ def test_the_script_is_the_one_of_the_tests_and_waits_for_its_turn(tmp_path):
 
 
 @pytest.mark.full
-def test_three_trainings_take_turns_and_one_of_them_is_seen():
+def test_three_trainings_take_turns_and_one_of_them_is_observed():
     result = cleanrl_overhead.measure_all(rounds=1, turns=4)
     assert {side: len(found) for side, found in result["sides"].items()} == dict.fromkeys(cleanrl_overhead.SIDES, 4)
     assert all(one["seconds"] > 0 for found in result["sides"].values() for one in found)

@@ -56,7 +56,7 @@ def test_sides_that_never_vary_are_compared_exactly():
         (Estimate(-2.0, 1.0), "worse"),
     ],
 )
-def test_the_verdict_follows_the_interval(gap, words):
+def test_the_result_follows_the_interval(gap, words):
     assert verdict(gap) == words
 
 

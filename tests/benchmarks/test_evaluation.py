@@ -3,7 +3,7 @@ import pytest
 import evaluation
 
 
-def test_an_iteration_ends_with_its_own_sample_and_not_with_that_of_a_judgement():
+def test_an_iteration_ends_with_its_own_sample_and_not_with_that_of_an_evaluation():
     samples = [(512, 10.0), (1024, 11.0), (512, 11.5), (1536, 12.0), (1024, 40.0), (1536, 90.0)]
     assert evaluation.ends_of_iterations(samples) == [10.0, 11.0, 12.0]
 

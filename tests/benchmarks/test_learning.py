@@ -87,7 +87,7 @@ def test_results_of_other_settings_do_not_reach_the_page(kept):
     assert [result.job for result in learning.everything_known()] == [mine]
 
 
-def test_our_settings_are_told_apart_by_what_differs_from_the_defaults():
+def test_our_settings_are_distinguished_by_what_differs_from_the_defaults():
     (plain,) = learning.wanted(["cartpole"], [1], "ours", {})
     clipped, gentle = ({"clip_value_loss": True}, {"normalize_advantages": False})
     named = {learning.make_job("ours", "cartpole", 1, {"ppo": change}).name for change in (clipped, gentle)}

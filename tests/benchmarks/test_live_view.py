@@ -10,7 +10,7 @@ def side(*seconds):
     return [{"seconds": each, "processor_seconds": each / 2} for each in seconds]
 
 
-def test_the_page_compares_each_stretch_with_that_of_its_own_turn():
+def test_the_page_compares_each_segment_with_that_of_its_own_turn():
     result = {
         "turns": 3,
         "engine": "torch",
@@ -35,7 +35,7 @@ def test_the_page_compares_each_stretch_with_that_of_its_own_turn():
     assert "2 pictures/s in all from 0.2 encodings/s, 0.05 MB/s" in text
 
 
-def test_the_interval_is_that_of_a_mean_and_one_stretch_far_out_does_not_move_it():
+def test_the_interval_is_that_of_a_mean_and_one_segment_far_out_does_not_move_it():
     drawn = (1.02 * np.exp(np.random.default_rng(1).normal(0, 0.1, 400))).tolist()
     off, other = side(*[1.0] * 401), side(*drawn, 50.0)
     middle, low, high = live_view.slower(other, off, "seconds")
@@ -45,22 +45,22 @@ def test_the_interval_is_that_of_a_mean_and_one_stretch_far_out_does_not_move_it
 
 
 def test_jitter_alone_is_no_cost():
-    dice = np.random.default_rng(2)
-    off, other = (side(*np.exp(dice.normal(0, 0.3, 4000)).tolist()) for _ in range(2))
+    rng = np.random.default_rng(2)
+    off, other = (side(*np.exp(rng.normal(0, 0.3, 4000)).tolist()) for _ in range(2))
     middle, _, _ = live_view.slower(other, off, "seconds")
     assert abs(middle) < 0.03  # the mean of the ratios themselves is 9 % too large
 
 
-def test_the_age_of_a_picture_is_read_where_the_page_on_the_live_view_says():
+def test_the_age_of_a_frame_is_read_where_the_page_on_the_live_view_says():
     assert live_view.captured_at(b"PF" + bytes(38) + struct.pack("<d", 12.5) + bytes(16)) == 12.5
 
 
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "native"])
-def test_a_small_try_sees_pictures_and_leaves_no_lane_and_no_word_of_where_they_were(engine):
+def test_a_small_try_sees_frames_and_leaves_no_frame_buffer_and_no_word_of_where_they_were(engine):
     before = os.environ.get("PALAESTRA_FRAME_BUFFERS_DIR")
     found = live_view.measure_all(1, 4, engine)
     assert os.environ.get("PALAESTRA_FRAME_BUFFERS_DIR") == before
     assert found["seen"]["sent"] >= found["seen"]["encoded"]
-    assert [len(stretches) for stretches in found["sides"].values()] == [1, 1, 1, 1]
+    assert [len(segments) for segments in found["sides"].values()] == [1, 1, 1, 1]

@@ -8,7 +8,7 @@ import metrics_api
 from palaestra.runs.metrics.reader import MetricsReader
 
 
-def test_the_runs_it_makes_have_the_points_that_were_asked_for(tmp_path):
+def test_the_runs_it_makes_have_the_points_that_were_requested(tmp_path):
     metrics_api.make_run(tmp_path / "run", names=3, samples=40, seed=1)
     with MetricsReader(tmp_path / "run" / "metrics.db") as reader:
         assert reader.names() == ["curve/0", "curve/1", "curve/2"]

@@ -28,7 +28,7 @@ def test_a_trace_keeps_the_names_and_what_took_a_while():
     assert page_speed.worth_keeping(events) == [*NAMES, task(MAIN, 5000), task(MAIN, 1000, "Paint")]
 
 
-def test_a_round_counts_as_long_when_any_part_of_it_had_a_long_picture(tmp_path, monkeypatch):
+def test_a_round_counts_as_long_when_any_part_of_it_had_a_long_frame(tmp_path, monkeypatch):
     rounds = iter([(16.7, 33.3), (16.7, 66.6), (50.1, 16.7)])
 
     def measured(serving, runs, trace):
@@ -42,7 +42,7 @@ def test_a_round_counts_as_long_when_any_part_of_it_had_a_long_picture(tmp_path,
     assert found["rounds with a picture over 50 ms"] == 1
 
 
-def test_made_up_metrics_have_as_many_points_as_were_asked_for(tmp_path):
+def test_made_up_metrics_have_as_many_points_as_were_requested(tmp_path):
     page_speed.make_metrics(tmp_path / "metrics.db", ["one", "two"], 50, seed=1)
     with MetricsReader(tmp_path / "metrics.db") as metrics:
         assert len(list(metrics.steps())) == 50

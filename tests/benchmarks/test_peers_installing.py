@@ -23,10 +23,10 @@ def pip(monkeypatch, tmp_path):
     class Pip:
         code, calls = 0, []
 
-        def run(self, words, env, **_):
-            self.calls.append((words, env))
+        def run(self, arguments, env, **_):
+            self.calls.append((arguments, env))
             errors = "WARNING: slow\nERROR: No matching distribution found for toy==1\nand more" if self.code else ""
-            return subprocess.CompletedProcess(words, self.code, "", errors)
+            return subprocess.CompletedProcess(arguments, self.code, "", errors)
 
     pip = Pip()
     pip.calls = []
@@ -65,7 +65,7 @@ def test_what_is_built_from_source_comes_second_and_takes_the_torch_that_is_ther
     assert {"--no-build-isolation", "--no-deps"} <= set(second) - set(first)
 
 
-def test_a_failure_is_told_in_pips_words_and_not_tried_twice(pip, tmp_path):
+def test_a_failure_is_reported_in_pips_words_and_not_tried_twice(pip, tmp_path):
     pip.code = 1
     for _ in range(2):
         with pytest.raises(installing.CannotInstall, match="ERROR: No matching distribution found for toy==1"):

@@ -26,7 +26,7 @@ def fake(tmp_path):
     return write
 
 
-def test_what_a_peer_said_becomes_figures(fake):
+def test_what_a_peer_reported_becomes_figures(fake):
     script = fake("""
 print("a library greets")
 print("{not json")
@@ -47,7 +47,7 @@ for line in (
     assert (found.cpu_seconds, found.memory_mb) == (7.0, 321.0)
 
 
-def test_a_peer_is_told_its_job_and_held_to_its_cores(fake):
+def test_a_peer_receives_its_job_and_held_to_its_cores(fake):
     script = fake("""
 job = json.loads(os.environ["PALAESTRA_PEER_JOB"])
 print(json.dumps({"event": "started", "seconds": job["seconds"], "steps": job["seed"]}))

@@ -62,7 +62,7 @@ def test_one_that_never_solved_it_has_no_ratio():
     assert "0 of 1" in page([made_up], MACHINE)
 
 
-def test_the_page_judges_every_promise():
+def test_the_page_evaluates_every_promise():
     text = page([three_rounds()], MACHINE)
     lines = [line for line in text.splitlines() if line.endswith((" reached |", "missed** |", "not measured |"))]
     assert len(lines) == len(TARGETS)
@@ -76,9 +76,9 @@ def test_a_peer_that_could_not_be_installed_stands_there_with_the_reason():
     assert "PufferLib 3.0 did not take part: it cannot be installed: no compiler" in page([made_up], MACHINE)
 
 
-def test_the_picture_is_xml_with_a_bar_for_every_speed_longer_for_the_faster():
-    picture = ET.fromstring(plot([three_rounds()]))
-    bars = [float(one.get("width")) for one in picture.iter("{http://www.w3.org/2000/svg}rect")]
+def test_the_frame_is_xml_with_a_bar_for_every_speed_longer_for_the_faster():
+    frame = ET.fromstring(plot([three_rounds()]))
+    bars = [float(one.get("width")) for one in frame.iter("{http://www.w3.org/2000/svg}rect")]
     assert len(bars) == 2
     assert bars[0] > 2 * bars[1]
     ET.fromstring(plot([]))

@@ -26,6 +26,6 @@ def test_every_trap_is_planted():
     assert {each.trap for each in PLANTS} == TRAPS.keys()
 
 
-def test_no_two_plants_are_told_alike():
-    told = [(each.trap, each.what) for each in PLANTS]
-    assert len(set(told)) == len(told)
+def test_no_two_plants_are_reported_alike():
+    reports = [(each.trap, each.what) for each in PLANTS]
+    assert len(set(reports)) == len(reports)

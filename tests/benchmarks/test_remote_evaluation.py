@@ -20,7 +20,7 @@ RESULT = {
 }
 
 
-def test_the_page_says_what_was_asked_what_was_done_and_what_it_weighed():
+def test_the_page_says_what_was_requested_what_was_done_and_what_it_weighed():
     text = remote_evaluation.page(RESULT)
     assert "| evaluations asked for, and done | 1000, 999 |" in text
     assert "| evaluations a second | 20.0 |" in text

@@ -88,7 +88,7 @@ def test_light_and_dark_follow_the_system_until_the_switch(open_page):
     expect(root).to_have_attribute("data-theme", "light")
 
 
-def test_a_daemon_that_comes_back_is_found_again_and_the_place_is_kept(open_page, trained, serving):
+def test_a_daemon_that_comes_back_is_found_again_and_the_place_is_stored(open_page, trained, serving):
     page = open_page(f"#/run/{trained[0]}/log?search=steps", allows="ERR_CONNECTION_REFUSED")
     expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
     serving.stop()

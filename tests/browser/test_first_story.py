@@ -15,7 +15,7 @@ PICTURES = "() => [...document.querySelectorAll('figure canvas')].map(canvas => 
 HAVE_MOVED = f"before => ({PICTURES})().every((picture, tile) => picture !== before[tile])"
 
 
-def test_a_training_is_asked_for_in_the_form_its_tiles_move_and_it_is_stopped(open_page, serving):
+def test_a_training_is_requested_in_the_form_its_tiles_move_and_it_is_stopped(open_page, serving):
     page = open_page("#/new?recipe=cartpole")
     page.locator("#field-total_steps").fill("3e6")
     page.get_by_role("textbox", name="Name", exact=True).fill("first-story")

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from palaestra.apps.arena.batch import make_batch
 from palaestra.apps.arena.draw import draw_world
-from palaestra.apps.arena.encoding import encode_whole
+from palaestra.apps.arena.encoding import encode_full
 from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.settings import read_settings
 
@@ -96,19 +96,19 @@ def picture_of(page, tile=0):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(url.split(",")[1]))).convert("RGB"), np.int16)
 
 
-def test_a_picture_is_shown_with_its_numbers_and_acknowledged(watched):
+def test_a_frame_is_shown_with_its_numbers_and_acknowledged(watched):
     page, server = watched()
     server.send(red())
     expect(page.locator("figcaption").first).to_contain_text("reward 1 · return 61.50 · length 61")
-    picture = picture_of(page)
-    assert picture.shape == (HEIGHT, WIDTH, 3)
-    assert np.abs(picture - (200, 30, 30)).max() < 12
+    image = picture_of(page)
+    assert image.shape == (HEIGHT, WIDTH, 3)
+    assert np.abs(image - (200, 30, 30)).max() < 12
     wait_until(page, lambda: server.acknowledged == 1)
     expect(page.get_by_test_id("hud")).to_contain_text("first | step 12,288 | 4,941 steps/s")
     expect(page.get_by_role("main")).to_contain_text("connected")
 
 
-def test_what_is_no_picture_is_counted_acknowledged_and_not_shown(watched):
+def test_what_is_no_frame_is_counted_acknowledged_and_not_shown(watched):
     page, server = watched()
     whole = red()
     world = message(2, b"AR\x01\x00" + bytes(80))
@@ -126,22 +126,22 @@ def test_what_is_no_picture_is_counted_acknowledged_and_not_shown(watched):
 
 def test_arena_is_drawn_in_the_browser_as_it_is_drawn_in_python(watched):
     settings = read_settings({"agents": 12, "width": 16, "height": 16})
-    worlds, seen = make_batch([settings], 1), empty_rows(settings, settings.agents)
-    worlds.reset([0], [5], [0], seen)
-    rewards, dice = np.zeros(settings.agents, np.float32), np.random.default_rng(0)
+    worlds, observed = make_batch([settings], 1), empty_rows(settings, settings.agents)
+    worlds.reset([0], [5], [0], observed)
+    rewards, rng = np.zeros(settings.agents, np.float32), np.random.default_rng(0)
     for _ in range(40):
-        worlds.step(dice.integers(6, size=settings.agents), seen, rewards)
+        worlds.step(rng.integers(6, size=settings.agents), observed, rewards)
     state = worlds.world_state(0)
     page, server = watched(slots=1)
-    server.send(message(2, encode_whole(state, 1)))
+    server.send(message(2, encode_full(state, 1)))
     expect(page.locator("figcaption").first).to_contain_text("return 61.50")
     ours = picture_of(page)
     cell = ours.shape[0] // 16
     assert ours.shape == (16 * cell, 16 * cell, 3)
     theirs = draw_world(state, 16 * cell).astype(np.int16)
 
-    def means(picture):
-        return picture.reshape(16, cell, 16, cell, 3).mean((1, 3))
+    def means(image):
+        return image.reshape(16, cell, 16, cell, 3).mean((1, 3))
 
     apart = np.abs(means(ours) - means(theirs)).max(-1)
     assert np.median(apart) < 3
@@ -150,7 +150,7 @@ def test_arena_is_drawn_in_the_browser_as_it_is_drawn_in_python(watched):
     assert np.abs(means(ours)[agent[0], agent[1]] - means(ours)[0, 0]).max() > 24
 
 
-def test_the_grid_limit_decides_what_is_asked_for_and_pages_show_the_rest(watched):
+def test_the_grid_limit_decides_what_is_requested_and_pages_show_the_rest(watched):
     page, server = watched(slots=10)
     page.get_by_label("Tiles").select_option("4")
     expect(page.locator("figure")).to_have_count(4)
@@ -186,7 +186,7 @@ def test_the_best_tiles_can_stand_first(watched):
     expect(page.locator("figcaption strong").first).to_have_text("#1", timeout=10_000)
 
 
-def test_paused_or_hidden_nothing_is_asked_for(watched):
+def test_paused_or_hidden_nothing_is_requested(watched):
     def prepare(page):
         page.context.add_init_script(
             "globalThis.hide = (is) => { Object.defineProperty(document, 'hidden', { value: is, configurable: true });"
@@ -215,7 +215,7 @@ def test_paused_or_hidden_nothing_is_asked_for(watched):
         ("failed", "RuntimeError: no display", "no frames"),
     ],
 )
-def test_every_state_is_said_in_words_with_the_reason(watched, state, why, words):
+def test_every_state_is_reported_in_words_with_the_reason(watched, state, why, words):
     page, server = watched()
     server.send(red())
     expect(page.locator("figcaption").first).to_contain_text("return 61.50")
@@ -243,7 +243,7 @@ def test_the_socket_comes_back_by_itself_and_says_again_what_is_wanted(watched):
     expect(page.locator(".state")).to_contain_text("connected")
 
 
-def test_a_snapshot_and_a_film_are_saved(watched):
+def test_a_snapshot_and_a_video_are_saved(watched):
     page, server = watched()
     for slot in (0, 1):
         server.send(red(slot))
@@ -251,8 +251,8 @@ def test_a_snapshot_and_a_film_are_saved(watched):
     with page.expect_download() as saved:
         page.get_by_role("button", name="Snapshot").click()
     assert saved.value.suggested_filename == "twin-1-step12288.png"
-    picture = np.asarray(Image.open(saved.value.path()).convert("RGB"), np.int16)
-    assert np.abs(picture[HEIGHT // 2, picture.shape[1] // 4] - (200, 30, 30)).max() < 12
+    image = np.asarray(Image.open(saved.value.path()).convert("RGB"), np.int16)
+    assert np.abs(image[HEIGHT // 2, image.shape[1] // 4] - (200, 30, 30)).max() < 12
     page.get_by_role("button", name="Record").click()
     page.wait_for_timeout(1500)  # that long is the film
     with page.expect_download() as saved:

@@ -54,14 +54,14 @@ def test_false_null_and_zero_are_sent_as_they_are(open_page):
     assert "target_kl" not in sent_by(page, start(page))["config"]["ppo"]
 
 
-def test_a_wrong_value_is_told_at_its_field_and_nothing_is_started(open_page, serving):
+def test_a_wrong_value_is_reported_at_its_field_and_nothing_is_started(open_page, serving):
     before = serving.ask("/api/runs")["total"]
     page = open_page(FORM, allows="422")
     page.get_by_role("searchbox", name="Find a setting").fill("gamma")
     field = page.locator("[id='field-ppo.gamma']")
     field.fill("1.5")
-    told = page.locator("[id='field-ppo.gamma-about']")
-    expect(told).to_contain_text("1.5")
+    reports = page.locator("[id='field-ppo.gamma-about']")
+    expect(reports).to_contain_text("1.5")
     expect(field).to_have_attribute("aria-invalid", "true")
     start(page)()
     expect(page.get_by_text("1 setting cannot be used")).to_be_visible()
@@ -87,7 +87,7 @@ def test_an_error_does_not_survive_a_change_of_kind(open_page):
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_yaml_and_form_say_the_same_both_ways(open_page):
+def test_yaml_and_form_say_the_same_in_both_directions(open_page):
     page = open_page(FORM)
     page.locator("#field-total_steps").fill("5e4")
     page.get_by_role("button", name="YAML").click()
@@ -142,7 +142,7 @@ def test_a_training_is_launched_watched_and_stopped_then_goes_on(open_page, serv
     assert serving.ask("/api/runs/launched")["run"]["agent_step"] >= reached
 
 
-def test_change_and_train_lays_changes_over_what_the_former_run_asked_for(open_page, trained, serving):
+def test_change_and_train_lays_changes_over_what_the_former_run_requested(open_page, trained, serving):
     page = open_page(f"#/new?from={trained[0]}")
     expect(page.locator("#field-total_steps")).to_have_value("4096")
     page.locator("#field-seed").fill("5")

@@ -71,7 +71,7 @@ def test_only_a_node_that_the_builder_can_use_counts(builder, version, is_enough
     assert builder.is_new_enough(version) is is_enough
 
 
-def test_without_node_the_reason_and_the_way_are_said(builder, monkeypatch, capsys):
+def test_without_node_the_reason_and_the_way_are_reported(builder, monkeypatch, capsys):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(builder, "NODE_WHEEL", "no_such_module")
     with pytest.raises(builder.NotBuilt, match="make ui"):

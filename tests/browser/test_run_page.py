@@ -32,7 +32,7 @@ def test_the_log_of_a_live_run_is_followed(open_page, serving, train):
     page.wait_for_function("old => document.querySelector('[role=log]').innerText !== old", arg=before, timeout=90_000)
 
 
-def test_settings_show_what_was_asked_and_differ_from_another_run_in_the_seed_only(open_page, trained):
+def test_settings_show_what_was_requested_and_differ_from_another_run_in_the_seed_only(open_page, trained):
     page = open_page(f"#/run/{trained[0]}/config")
     asked = page.get_by_role("row").filter(has_text=re.compile(r"^\s*total_steps"))
     expect(asked).to_contain_text("4096")
@@ -43,7 +43,7 @@ def test_settings_show_what_was_asked_and_differ_from_another_run_in_the_seed_on
     expect(page.locator("tbody tr")).to_contain_text("seed")
 
 
-def test_a_checkpoint_is_judged_and_its_video_plays(open_page, trained, serving):
+def test_a_checkpoint_is_evaluated_and_its_video_plays(open_page, trained, serving):
     page = open_page(f"#/run/{trained[0]}/checkpoints")
     best = page.get_by_role("row").filter(has_text="best")
     expect(best).to_have_count(1)
@@ -169,7 +169,7 @@ WITH_A_DIARY = """() => {
 
 
 @pytest.mark.parametrize(("part", "address"), [("overview", "/api/metrics?"), ("checkpoints", "/checkpoints")])
-def test_what_is_still_asked_of_a_run_is_taken_back_before_it_is_deleted(open_page, serving, train, part, address):
+def test_what_is_still_queried_of_a_run_is_taken_back_before_it_is_deleted(open_page, serving, train, part, address):
     run = train(f"asked-too-late-{part}", total_steps=256)
     serving.wait_for(run, "finished")
     page = open_page("#/system")
@@ -187,12 +187,12 @@ def test_what_is_still_asked_of_a_run_is_taken_back_before_it_is_deleted(open_pa
     assert asked == {line.removeprefix("took back ") for line in before if line.startswith("took back")}
 
 
-def test_a_run_that_is_not_there_is_said_to_be_so(open_page):
+def test_a_run_that_is_not_there_is_reported_to_be_so(open_page):
     page = open_page("#/run/no-such-run", allows="404")
     expect(page.get_by_role("alert")).to_contain_text("no-such-run")
 
 
-def test_a_note_is_kept(open_page, trained, serving):
+def test_a_note_is_stored(open_page, trained, serving):
     page = open_page(f"#/run/{trained[0]}")
     page.get_by_label("Note").fill("<i>wider</i> next time")
     page.get_by_role("button", name="Save the note").click()
@@ -201,7 +201,7 @@ def test_a_note_is_kept(open_page, trained, serving):
 
 
 @pytest.mark.full
-def test_a_run_that_is_removed_meanwhile_is_said_to_be_gone(open_page, serving, train):
+def test_a_run_that_is_removed_meanwhile_is_reported_to_be_gone(open_page, serving, train):
     run = train("removed-meanwhile", total_steps=256)
     serving.wait_for(run, "finished")
     page = open_page(f"#/run/{run}/config", allows="404")
@@ -213,7 +213,7 @@ def test_a_run_that_is_removed_meanwhile_is_said_to_be_gone(open_page, serving, 
 
 
 @pytest.mark.full
-def test_a_video_that_is_missing_is_said_in_its_place(open_page, trained):
+def test_a_video_that_is_missing_is_reported_in_its_place(open_page, trained):
     gone = {"videos": [{"name": "gone.mp4", "bytes": 1000, "created_at": 1.0}]}
     page = open_page("#/system", allows="404")
     page.route(re.compile("/videos$"), lambda route: route.fulfill(json=gone))

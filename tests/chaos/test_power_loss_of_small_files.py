@@ -47,8 +47,8 @@ class Recorder:
             self.steps.append(Step("sync", path))
 
     def moving(self, real):
-        def move(source, target, **places):
-            real(source, target, **places)
+        def move(source, target, **locations):
+            real(source, target, **locations)
             self.steps.append(Step("move", Path(source), Path(target)))
 
         return move
@@ -120,7 +120,7 @@ def test_a_small_file_is_old_or_new_and_never_half(tmp_path, monkeypatch, figure
 
 @pytest.mark.fault("X3")
 @pytest.mark.parametrize(("leave_out", "unreadable"), [("file sync", True), ("directory sync", False)])
-def test_a_sync_that_is_left_out_of_a_small_file_is_seen(tmp_path, monkeypatch, leave_out, unreadable):
+def test_a_sync_that_is_left_out_of_a_small_file_is_observed(tmp_path, monkeypatch, leave_out, unreadable):
     _, halves, lost = outcome(tmp_path, monkeypatch, leave_out)
     assert (halves > 0) is unreadable
     assert lost > 0 or unreadable
@@ -149,6 +149,6 @@ def test_an_accepted_run_survives_with_all_that_a_daemon_needs_to_carry_it_out(t
 
 @pytest.mark.fault("X3")
 @pytest.mark.parametrize("leave_out", ["file sync", "directory sync", "sync of {root}"])
-def test_a_sync_that_is_left_out_of_an_accepted_run_is_seen(tmp_path, monkeypatch, leave_out):
+def test_a_sync_that_is_left_out_of_an_accepted_run_is_observed(tmp_path, monkeypatch, leave_out):
     survivors, _ = accepted(tmp_path, monkeypatch, leave_out.format(root=tmp_path))
     assert not survivors & NEEDED

@@ -209,7 +209,7 @@ def link(path):
     path.symlink_to(path.with_name("elsewhere"))
 
 
-@pytest.mark.fault("C7")
+@pytest.mark.fault("C20")
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -231,7 +231,7 @@ def test_a_damaged_segment_is_named_and_no_checkpoint_that_needs_it_is_resumed(s
     assert store.load_for_resume(with_replay_rows=False).checkpoint.epoch == 2
 
 
-@pytest.mark.fault("C6")
+@pytest.mark.fault("C20")
 def test_where_only_the_newest_checkpoint_needs_it_the_one_before_is_resumed(store, save):
     save(store, 1, 20)
     save(store, 2, 39)

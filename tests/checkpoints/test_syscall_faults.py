@@ -11,6 +11,8 @@ import pytest
 
 from palaestra.checkpoints.durable import commit, committed_epochs, verify
 from palaestra.checkpoints.files import is_temporary
+from palaestra.checkpoints.replay_segments import read_from, segments_of
+from palaestra.checkpoints.replay_segments import verify as verify_segments
 from palaestra.checkpoints.selection import open_latest, survey
 
 SCRIPT = Path(__file__).with_name("one_commit.py")
@@ -120,6 +122,46 @@ def check_failure(directory, call, number, fault):
     assert not [path for path in directory.iterdir() if is_temporary(path.name)]
     if (call, number) != ("fsync", 5):
         assert sorted(path.name for path in directory.iterdir()) == before
+
+
+ROWS_CALLS = [("fsync", 42), ("rename", 19), ("write", 30), ("unlink", 6), ("ftruncate", 5)]  # how many of each
+
+
+def check_rows(directory, said):
+    """The newest checkpoint has all its rows, and what was acknowledged is there."""
+    found = [one for one in survey(directory).checkpoints if one.replay_segments]
+    acknowledged = [int(line.split()[1]) for line in said.splitlines() if line.startswith("saved")]
+    if not found:
+        assert not acknowledged
+        return
+    assert found[-1].epoch >= max(acknowledged, default=0)
+    for one in found:
+        verify(directory, one.epoch)
+        segments = segments_of(one)
+        verify_segments(directory, segments)
+        rows = b"".join(data for segment in segments for data in read_from(directory, segment, 0))
+        assert rows == one_commit.row_bytes(0, 10 * one.epoch)
+
+
+@pytest.mark.fault("C2")
+@pytest.mark.parametrize(
+    ("call", "number"), [("fsync", 8), ("fsync", 20), ("ftruncate", 1), ("write", 12), ("rename", 9)]
+)
+def test_killed_at_some_calls_of_saves_with_a_replay_buffer(tmp_path, call, number):
+    check_rows(tmp_path, cut_off(tmp_path, "rows", call, number, KILL))
+
+
+@pytest.mark.fault("C2")
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("fault", [KILL, "error=ENOSPC", "error=EIO"])
+@pytest.mark.parametrize(("call", "count"), ROWS_CALLS)
+def test_cut_off_at_each_call_of_saves_with_a_replay_buffer(tmp_path, call, count, fault, figure):
+    for number in range(1, count + 1):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        check_rows(directory, cut_off(directory, "rows", call, number, fault))
+    figure(f"{fault} at each {call} of four saves with a replay buffer", count)
 
 
 @pytest.mark.fault("C16")

@@ -22,7 +22,7 @@ def test_one_algorithm_is_shown_with_its_papers_and_recipes(call):
     assert shown["actions"] == ["discrete"]
 
 
-def test_an_unknown_algorithm_is_answered_with_the_nearest(call):
+def test_an_unknown_algorithm_is_replied_to_with_the_nearest(call):
     code, _, err = call("algorithms", "tqn")
     assert code == 3
     assert "No algorithm named 'tqn'. Did you mean" in err.replace("\n ", "")

@@ -15,7 +15,7 @@ from palaestra.analysis.weights import Layer, PolicyWeights
 from palaestra.cli.analyze import BARS_SHOWN, PAIRS_SHOWN, print_analysis, print_heat_table, sparkline
 
 
-def test_what_was_judged_is_shown_with_its_mean(call, runs):
+def test_what_was_evaluated_is_shown_with_its_mean(call, runs):
     rows = json.loads(call("eval", "first:latest", "--episodes", "3", "--seed", "5", "--json")[1])
     code, out, _ = call("analyze", "first:latest", "--json")
     found = json.loads(out)
@@ -30,7 +30,7 @@ def test_what_was_judged_is_shown_with_its_mean(call, runs):
     assert found["policies"][0]["run_name"] == "first"
 
 
-def test_tables_go_to_stdout_and_what_is_missing_is_said_on_stderr(call, runs):
+def test_tables_go_to_stdout_and_what_is_missing_is_reported_on_stderr(call, runs):
     code, out, err = call("analyze", "first", "second", "--no-weights")
     assert code == 0
     assert "first:" in out
@@ -53,7 +53,7 @@ def test_a_page_is_written_once_and_again_by_force(call, runs, workplace):
     assert call(*words, "--force")[0] == 0
 
 
-def test_the_metric_that_is_asked_for_is_drawn(call, runs):
+def test_the_metric_that_is_requested_is_drawn(call, runs):
     found = json.loads(call("analyze", "first", "--metric", "losses/entropy", "--no-weights", "--json")[1])
     assert [chart["metric"] for chart in found["charts"]] == ["losses/entropy"]
 

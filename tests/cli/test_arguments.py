@@ -7,7 +7,7 @@ from palaestra.core import plugins
 from palaestra.core.errors import UsageError
 
 
-def test_recipe_name_and_settings_are_told_apart_in_any_order():
+def test_recipe_name_and_settings_are_distinguished_in_any_order():
     expected = TrainArguments(recipe="cartpole", run="first", overrides={"seed": 3})
     assert parse_train_arguments(["cartpole", "run=first", "seed=3"]) == expected
     assert parse_train_arguments(["seed=3", "run=first", "cartpole"]) == expected

@@ -73,7 +73,7 @@ def test_weights_are_the_same_in_both_forms(call, runs):
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_a_file_that_is_there_is_replaced_only_when_asked(call, runs):
+def test_a_file_that_is_there_is_replaced_only_when_requested(call, runs):
     Path("w.pt").write_text("mine")
     code, _, err = call("checkpoints", "export", "first", "w.pt")
     assert code == 2
@@ -101,26 +101,26 @@ def test_a_dry_run_shows_the_card_and_sends_nothing(call, runs, monkeypatch):
 
 
 @pytest.mark.parametrize(("flags", "private"), [([], True), (["--public"], False)])
-def test_what_is_sent_is_private_unless_said_otherwise(call, runs, monkeypatch, flags, private):
-    asked = {}
+def test_what_is_sent_is_private_unless_reported_otherwise(call, runs, monkeypatch, flags, private):
+    requested = {}
 
     class FakeApi:
         def __init__(self, token):
             pass
 
         def create_repo(self, repo_id, private, exist_ok):
-            asked["private"] = private
+            requested["private"] = private
             return f"hub://{repo_id}"
 
-        def upload_folder(self, **_words):
-            asked["sent"] = True
+        def upload_folder(self, **_arguments):
+            requested["sent"] = True
 
     module = ModuleType("huggingface_hub")
     module.HfApi = FakeApi
     monkeypatch.setitem(sys.modules, "huggingface_hub", module)
     code, out, _ = call("checkpoints", "upload", "first", "me/cartpole", *flags)
     assert (code, out.strip()) == (0, "hub://me/cartpole")
-    assert asked == {"private": private, "sent": True}
+    assert requested == {"private": private, "sent": True}
 
 
 @pytest.mark.parametrize(

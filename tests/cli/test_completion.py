@@ -15,7 +15,7 @@ def test_every_shell_gets_a_script_that_asks_us(call, shell):
     assert "palaestra --complete" in out
 
 
-def test_an_unknown_shell_is_told_with_the_nearest(call):
+def test_an_unknown_shell_is_reported_with_the_nearest(call):
     code, _, err = call("completion", "bsh")
     assert code == 2
     assert "Did you mean 'bash'?" in err

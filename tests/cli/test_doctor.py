@@ -20,7 +20,7 @@ def test_a_missing_extra_comes_with_the_command_that_installs_it(monkeypatch):
     assert "palaestra[box2d]" in missing.advice
 
 
-def test_a_place_that_cannot_be_written_is_told_with_the_way_out(monkeypatch):
+def test_a_place_that_cannot_be_written_is_reported_with_the_way_out(monkeypatch):
     def refuse(_directory: Path) -> float:
         raise PermissionError(13, "Permission denied")
 
@@ -31,13 +31,13 @@ def test_a_place_that_cannot_be_written_is_told_with_the_way_out(monkeypatch):
     assert "PALAESTRA_RUNS_DIR" in finding.advice
 
 
-def test_a_slow_disk_and_a_full_one_are_told(monkeypatch):
+def test_a_slow_disk_and_a_full_one_are_reported(monkeypatch):
     monkeypatch.setattr(doctor, "_fsync_seconds", lambda _directory: 1.0)
     monkeypatch.setattr(doctor, "LOW_DISK", 1 << 80)
     assert {one.what for one in doctor.examine_runs_directory() if not one.fine} == {"fsync", "free disk"}
 
 
-def test_a_run_that_takes_much_of_the_disk_is_told_with_its_largest_part(monkeypatch, make_run):
+def test_a_run_that_takes_much_of_the_disk_is_reported_with_its_largest_part(monkeypatch, make_run):
     directory = make_run("first")
     make_run("second")
     directory.metrics_file.write_bytes(bytes(300_000))

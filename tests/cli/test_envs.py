@@ -13,7 +13,7 @@ def test_ids_are_listed_with_the_kinds_of_their_spaces(call):
     assert rows["Walker2d-v5"]["extra"] == "mujoco"
 
 
-def test_only_the_newest_versions_unless_all_are_asked_for():
+def test_only_the_newest_versions_unless_all_are_requested():
     newest = {spec.id for spec in find_specs("", everything=False)}
     assert "CartPole-v1" in newest
     assert "CartPole-v0" not in newest

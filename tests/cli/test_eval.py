@@ -63,7 +63,7 @@ def test_below_the_score_that_was_demanded_is_exit_code_5_and_the_result_is_stil
         (["eval", "first", "--repeat", "--min-score", "3"], 2),
     ],
 )
-def test_what_cannot_be_judged_is_refused(call, runs, words, code):
+def test_what_cannot_be_evaluated_is_refused(call, runs, words, code):
     got, out, err = call(*words)
     assert (got, out) == (code, "")
     assert err.startswith("palaestra: ")
@@ -76,12 +76,12 @@ def test_the_summary_holds_the_figures_of_the_report():
     assert (summary["mean"], summary["std"], summary["min"], summary["max"], summary["episodes"]) == (2, 1, 1, 3, 2)
 
 
-def test_the_nearest_names_are_told(call, runs):
+def test_the_nearest_names_are_reported(call, runs):
     assert "Did you mean 'cartpole'?" in call("eval", "first", "suite=cartpool")[2]
     assert "first" in call("eval", "frist")[2]
 
 
-def test_several_targets_are_judged_one_after_another(call, runs):
+def test_several_targets_are_evaluated_one_after_another(call, runs):
     code, out, _ = call("eval", "first", "second:latest", "--episodes", "2", "--json")
     assert code == 0
     both = json.loads(out)["evaluations"]

@@ -34,7 +34,7 @@ def test_without_a_terminal_it_says_so(call):
         (["play", "arena.tiny", "--agent", "-1"], 2, "whole number"),
     ],
 )
-def test_what_cannot_be_played_is_refused_before_the_terminal_is_asked_for(call, words, code, message):
+def test_what_cannot_be_played_is_refused_before_the_terminal_is_requested(call, words, code, message):
     got, out, err = call(*words)
     assert (got, out) == (code, "")
     assert message in err

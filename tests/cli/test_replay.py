@@ -21,11 +21,11 @@ STEPS = 30
 def recorded(tmp_path_factory):
     """Two agents at random; the last state as text is known from the world itself."""
     settings = ArenaSettings(agents=2, width=9, height=7, max_steps=STEPS, altar={"count": 0}, generator={"count": 1})
-    world, dice = World(settings, 3), np.random.default_rng(0)
+    world, rng = World(settings, 3), np.random.default_rng(0)
     with ReplayRecorder(tmp_path_factory.mktemp("replay") / "4-seed3.json.gz", settings, 3, {"epoch": 4}) as recorder:
         recorder.add(world.state())
         while not world.is_over:
-            rewards = world.step(dice.integers(0, 6, 2).tolist())
+            rewards = world.step(rng.integers(0, 6, 2).tolist())
             recorder.add(world.state(), rewards)
     return recorder.path
 
@@ -56,7 +56,7 @@ def test_without_a_terminal_it_is_summed_up_and_its_last_state_shown(call, recor
     assert "\x1b" not in out
 
 
-def test_another_state_can_be_asked_for(call, recorded):
+def test_another_state_can_be_requested(call, recorded):
     first, last = (call("replay", str(recorded), *step)[1] for step in (["--step", "0"], []))
     assert first != last
     assert call("replay", str(recorded), "--step", str(STEPS))[1] == last
@@ -123,7 +123,7 @@ def test_in_a_terminal_it_plays_and_keys_steer_it(watch, recorded):
         assert terminal.is_as_before()
 
 
-def test_it_begins_at_the_step_asked_for_and_pauses(watch, recorded):
+def test_it_begins_at_the_step_requested_and_pauses(watch, recorded):
     with watch(recorded, "--step", "7", "--speed", "0.1") as terminal:
         terminal.wait_for(f"> .* 7/{STEPS}")
         terminal.press(" ")
@@ -140,7 +140,7 @@ def test_colours_are_left_out_when_nobody_wants_them(watch, recorded, environmen
         assert ("48;2;" in terminal.text) is has_colors
 
 
-def test_on_a_small_terminal_the_keys_are_still_seen(watch, recorded):
+def test_on_a_small_terminal_the_keys_are_still_observed(watch, recorded):
     with watch(recorded, "--speed", "0.1", lines=8, columns=30) as terminal:
         terminal.wait_until(lambda: "q quit" in terminal.text and terminal.text.endswith("\x1b[J"), "a frame")
         assert terminal.text.count("\r\n") <= 7

@@ -36,13 +36,13 @@ def pretend_running(name, pid):
 def test_a_run_of_a_newer_version_is_listed_as_that(call, runs):
     status = RunStore().resolve("second").status_file
     status.write_text(status.read_text().replace('"schema_version": 1', '"schema_version": 99'))
-    code, out, said = call("runs")
+    code, out, reported = call("runs")
     line = next(line for line in out.splitlines() if line.startswith("second"))
     assert code == 0
     assert "written by a newer version" in line
     assert "lost" not in line
-    assert "schema_version 99" in said
-    assert "install that one" in said
+    assert "schema_version 99" in reported
+    assert "install that one" in reported
 
 
 def test_runs_are_listed_newest_first(call, runs):
@@ -60,7 +60,7 @@ def test_no_runs_are_no_error(call):
     assert call("runs", "--json")[1].strip() == "[]"
 
 
-def test_a_run_is_shown_by_name_by_id_and_by_the_beginning_of_its_id(call, runs):
+def test_a_run_is_shown_by_name_by_id_and_by_the_start_of_its_id(call, runs):
     shown = json.loads(call("runs", "show", "first", "--json")[1])
     assert (shown["name"], shown["state"], shown["config"]["total_steps"]) == ("first", "finished", 512)
     assert json.loads(call("runs", "show", shown["id"], "--json")[1]) == shown
@@ -68,7 +68,7 @@ def test_a_run_is_shown_by_name_by_id_and_by_the_beginning_of_its_id(call, runs)
     assert "total_steps: 512" in call("runs", "show", "first")[1]
 
 
-def test_an_unknown_run_is_told_with_the_nearest(call, runs):
+def test_an_unknown_run_is_reported_with_the_nearest(call, runs):
     code, out, err = call("runs", "show", "frist")
     assert (code, out) == (3, "")
     assert "Did you mean 'first'?" in err
@@ -82,7 +82,7 @@ def test_a_stop_reaches_the_process_of_the_run(call, runs, sleeper):
     assert sleeper.wait(timeout=10) == -signal.SIGTERM
 
 
-def test_a_stop_that_waits_tells_when_the_run_does_not_end(call, runs):
+def test_a_stop_that_waits_reports_when_the_run_does_not_end(call, runs):
     pretend_running("first", os.getpid())
     received = []
     before = signal.signal(signal.SIGTERM, lambda *_: received.append(1))
@@ -150,7 +150,7 @@ def test_runs_are_listed_with_what_they_take_the_largest_first(call, make_run):
     assert "all" in table.splitlines()[-1]
 
 
-def test_one_run_can_be_asked_for(call, make_run):
+def test_one_run_can_be_requested(call, make_run):
     make_run("first")
     make_run("second")
     _, out, _ = call("runs", "disk", "second", "--json")

@@ -18,7 +18,7 @@ def test_other_machines_need_a_word(call, workplace):
 
 
 @pytest.mark.fault("W12")
-def test_a_port_in_use_is_said(call):
+def test_a_port_in_use_is_reported(call):
     with socket.create_server(("127.0.0.1", 0)) as other:
         code, out, err = call("serve", "--port", str(other.getsockname()[1]))
     assert (code, out) == (2, "")
@@ -35,7 +35,7 @@ def test_flags_that_cannot_be_are_refused(call, flags, monkeypatch):
     assert (code, out) == (2, "")
 
 
-def test_what_is_said_when_it_is_ready(call, monkeypatch, workplace):
+def test_what_is_reported_when_it_is_ready(call, monkeypatch, workplace):
 
     opened = []
     monkeypatch.setattr(serve.webbrowser, "open", opened.append)

@@ -71,7 +71,7 @@ def test_sweeps_are_listed_and_shown(call, lr):
     assert call("sweep", "show")[1].splitlines()[1].startswith("*")
 
 
-def test_no_sweeps_is_said_on_stderr(call):
+def test_no_sweeps_is_reported_on_stderr(call):
     code, out, err = call("sweep", "list")
     assert (code, out) == (0, "")
     assert "No sweeps here yet" in err
@@ -84,13 +84,13 @@ def test_resuming_takes_no_other_settings(call, lr):
     assert "grid, 3 trials" in call("sweep", "--resume", "lr", "--dry-run")[2]
 
 
-def test_a_sweep_asked_for_otherwise_is_refused_with_the_difference(call, lr):
+def test_a_sweep_requested_otherwise_is_refused_with_the_difference(call, lr):
     code, _, err = call("sweep", "cartpole", "sweep=lr", "ppo.gamma=0.1,0.2")
     assert code == 2
     assert "ppo.gamma" in err
 
 
-def test_help_tells_the_grammar_and_every_word(call):
+def test_help_reports_the_grammar_and_every_word(call):
     code, out, _ = call("sweep", "-h")
     assert code == 0
     assert "lo..hi:log" in out

@@ -66,7 +66,7 @@ def test_whatever_a_terminal_sends_is_read_to_its_end(data):
     assert all(isinstance(key, str) and key for key in read_keys(data))
 
 
-def test_without_a_terminal_it_is_said_what_is_missing():
+def test_without_a_terminal_it_learns_what_is_missing():
     with pytest.raises(UsageError, match="'palaestra x' needs a terminal"):
         require_terminal("palaestra x", "")
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 
-def test_a_film_is_made_and_its_place_is_told(call, runs):
+def test_a_video_is_made_and_its_place_is_reported(call, runs):
     code, out, err = call("video", "first", "--episodes", "1", "env.max_episode_steps=5")
     assert code == 0
     assert out.strip().endswith(".mp4")
@@ -11,7 +11,7 @@ def test_a_film_is_made_and_its_place_is_told(call, runs):
     assert (runs / "by-name/first/videos").resolve().joinpath(out.strip().rpartition("/")[2]).is_file()
 
 
-def test_json_tells_everything_and_nothing_else_is_on_stdout(call, runs):
+def test_json_reports_everything_and_nothing_else_is_on_stdout(call, runs):
     words = (
         "video",
         "first",
@@ -61,7 +61,7 @@ def test_a_file_that_is_there_is_replaced_by_force_only(call, runs, workplace):
         (["first", "ppo.gamma=1"], 2, "has no setting"),
     ],
 )
-def test_what_cannot_be_filmed_is_refused(call, runs, words, code, said):
+def test_what_cannot_be_recorded_is_refused(call, runs, words, code, said):
     got, out, err = call("video", *words)
     assert (got, out) == (code, "")
     assert said in err

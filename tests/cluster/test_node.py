@@ -25,7 +25,7 @@ def order_of(**given):
     return read_node_options(**{**NOTHING, **given})
 
 
-def test_a_head_stays_on_this_machine_unless_it_is_told_otherwise():
+def test_a_head_stays_on_this_machine_unless_it_is_reported_otherwise():
     assert order_of(head=True) == NodeOptions(Address("127.0.0.1", 6379), is_head=True)
     assert order_of(head=True, host="10.0.0.5", port=7000).address == Address("10.0.0.5", 7000)
     assert order_of(head=True, host="::1").address == Address("::1", 6379)
@@ -119,7 +119,7 @@ def test_a_head_without_authentication_is_refused_and_leaves_nothing(home, monke
     assert not (home / ".ray").exists()
 
 
-def test_a_port_that_is_taken_is_said_at_once(home):
+def test_a_port_that_is_taken_is_reported_at_once(home):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"127.0.0.1:{port}"):
@@ -241,12 +241,12 @@ def test_a_worker_is_one_line_a_cluster_to_use_and_nothing_after_a_signal(home, 
             with open_ray(f"127.0.0.1:{port}"):
                 pytest.fail("a wrong token was enough")
         worker.send_signal(signal.SIGTERM)
-        rest, told = worker.communicate(timeout=40)
+        rest, reports = worker.communicate(timeout=40)
     finally:
         worker.kill()
     assert worker.returncode == 143
     assert rest == ""
-    assert told.count("\n") == 1
+    assert reports.count("\n") == 1
     wait_until_gone(started, 10)
     assert not Path(folder).exists()
 

@@ -97,7 +97,7 @@ with private_directory() as folder:
     return Path(killed.stdout.strip())
 
 
-def test_what_a_killed_session_left_is_swept_and_what_lives_or_is_a_strangers_is_kept(tmp_path, monkeypatch):
+def test_what_a_killed_session_left_is_swept_and_what_lives_or_is_a_third_parties_is_stored(tmp_path, monkeypatch):
     monkeypatch.setattr(ray_runtime, "MAX_PATH_LENGTH", 1000)
     base = tmp_path
     monkeypatch.setattr(ray_runtime.tempfile, "gettempdir", lambda: str(base))

@@ -14,9 +14,9 @@ def test_the_variable_comes_before_the_named_file_and_that_before_the_home_direc
     named = tmp_path / "token"
     named.write_text("named")
     write_new_token(tmp_path)
-    assert find_token({"RAY_AUTH_TOKEN": "x", "RAY_AUTH_TOKEN_PATH": str(named)}, tmp_path).place == "RAY_AUTH_TOKEN"
-    assert find_token({"RAY_AUTH_TOKEN": " ", "RAY_AUTH_TOKEN_PATH": str(named)}, tmp_path).place == str(named)
-    assert find_token({}, tmp_path).place == str(default_path(tmp_path))
+    assert find_token({"RAY_AUTH_TOKEN": "x", "RAY_AUTH_TOKEN_PATH": str(named)}, tmp_path).source == "RAY_AUTH_TOKEN"
+    assert find_token({"RAY_AUTH_TOKEN": " ", "RAY_AUTH_TOKEN_PATH": str(named)}, tmp_path).source == str(named)
+    assert find_token({}, tmp_path).source == str(default_path(tmp_path))
 
 
 def test_a_named_file_that_is_empty_or_not_there_is_refused_by_name(tmp_path):
@@ -69,7 +69,7 @@ def test_every_embedded_cluster_has_a_token_of_its_own():
     assert first["RAY_AUTH_TOKEN"] != second["RAY_AUTH_TOKEN"]
 
 
-def test_a_kept_token_is_its_owners_alone_even_over_an_open_file(tmp_path):
+def test_a_stored_token_is_its_owners_alone_even_over_an_open_file(tmp_path):
     path = default_path(tmp_path)
     path.parent.mkdir()
     path.write_text("old")

@@ -3,7 +3,7 @@ from palaestra.core.checkpoint import Checkpoint
 PLAIN = {"total_time": 1.0, "run": "id", "run_name": "a", "saved_at": 0.0, "policy": {}, "env": {}, "interface": {}}
 
 
-def test_a_checkpoint_that_was_not_judged_has_no_score():
+def test_a_checkpoint_that_was_not_evaluated_has_no_score():
     checkpoint = Checkpoint(epoch=1, agent_step=10, **PLAIN)
     assert checkpoint.score is None
     assert checkpoint.avg_reward is None

@@ -51,7 +51,7 @@ def received(child: LineChild, count: int) -> list:
     return messages
 
 
-def test_messages_are_lines_of_json_both_ways_and_what_the_child_prints_is_not_among_them(echo):
+def test_messages_are_lines_of_json_in_both_directions_and_what_the_child_prints_is_not_among_them(echo):
     echo.send({"number": 1})
     echo.send(["a", None])
     assert received(echo, 2) == [{"echo": {"number": 1}}, {"echo": ["a", None]}]
@@ -62,7 +62,7 @@ def test_receiving_does_not_wait_and_waiting_has_a_limit(echo):
     assert echo.wait(0.01) is False
 
 
-def test_the_end_of_the_child_ends_its_answers_and_has_a_description(echo):
+def test_the_end_of_the_child_ends_its_replies_and_has_a_description(echo):
     echo.close_input()
     assert echo.wait(30)
     with pytest.raises(EOFError):
@@ -104,7 +104,7 @@ def test_without_waiting_a_full_pipe_keeps_the_rest_for_later():
         child.end()
 
 
-def test_the_descriptor_of_the_answers_may_be_in_a_variable():
+def test_the_descriptor_of_the_replies_may_be_in_a_variable():
     child = LineChild(
         code("import os; os.write(int(os.environ['ANSWERS']), b'{}\\n')"),
         pipe_variable="ANSWERS",
@@ -223,31 +223,31 @@ os.write(int(sys.argv[1]), " ".join([*sys.argv[2:], os.environ["OMP_NUM_THREADS"
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch):
+def reports(tmp_path, monkeypatch):
     """What a module that only we can import writes into the descriptor that it was given."""
     (tmp_path / "talker_for_tests.py").write_text(TALKER)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def tell():
+    def report():
         reading, writing = os.pipe()
         process = start_module("talker_for_tests", (writing,))
         os.close(writing)
         with os.fdopen(reading) as stream:
-            words = stream.read()
+            arguments = stream.read()
         assert process.wait(30) == 0
-        return words
+        return arguments
 
-    return tell
+    return report
 
 
-def test_a_module_is_started_with_our_import_path_our_pid_and_its_output_on_stderr(told, capfd):
-    assert told() == f"{os.getpid()} 1"
+def test_a_module_is_started_with_our_import_path_our_pid_and_its_output_on_stderr(reports, capfd):
+    assert reports() == f"{os.getpid()} 1"
     assert capfd.readouterr() == ("", "for the log\n")
 
 
-def test_a_module_that_a_short_thread_starts_does_not_end_with_that_thread(told):
-    words = []
-    thread = threading.Thread(target=lambda: words.append(told()))
+def test_a_module_that_a_short_thread_starts_does_not_end_with_that_thread(reports):
+    arguments = []
+    thread = threading.Thread(target=lambda: arguments.append(reports()))
     thread.start()
     thread.join()
-    assert words == ["0 1"]
+    assert arguments == ["0 1"]

@@ -40,7 +40,7 @@ def test_what_a_start_has_made_is_left_out_until_the_end():
     assert gc.get_freeze_count() == 0
 
 
-def test_who_never_asked_for_less_keeps_his_own():
+def test_who_never_requested_less_keeps_his_own():
     gc.set_threshold(5, 5, 5)
     with default_collection():
         assert (gc.get_threshold(), gc.get_freeze_count()) == ((5, 5, 5), 0)

@@ -64,7 +64,7 @@ def test_after_any_damage_the_index_is_rebuilt_from_the_runs(home, served, damag
         daemon.wait("running", 30)
 
 
-def test_an_unreadable_run_is_named_and_the_others_are_kept(home, served):
+def test_an_unreadable_run_is_named_and_the_others_are_stored(home, served):
     RunStore(home).directory(served["done"].id).status_file.write_text("{")
     repaired = repair_index(home)
     assert repaired.unreadable == (served["done"].id,)

@@ -19,7 +19,7 @@ from palaestra.daemon.run_scan import (
     refresh_external,
     status_stamp_of,
 )
-from palaestra.runs.status import moved, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 SUBMISSION = Submission(1, 2, Resources())
@@ -59,7 +59,7 @@ def startup_state(directory):
 def move_to(directory, *states):
     record = read_written_record(directory)
     for state in states:
-        record = moved(record, state)
+        record = with_state(record, state)
     write_record(directory, record)
 
 

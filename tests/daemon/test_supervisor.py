@@ -17,7 +17,7 @@ from palaestra.daemon import supervisor
 from palaestra.daemon.monitor_handle import read_monitor_record
 from palaestra.daemon.process_tree import find_process
 from palaestra.rendering.frame_buffer import frame_buffer_path, remove_dead_frame_buffers
-from palaestra.runs.status import moved, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 SLEEP = "import time; time.sleep(1000)"
@@ -43,7 +43,7 @@ def test_a_run_with_a_final_status_is_running_until_its_process_has_ended(serve,
     directory = daemon.directory(entry.id)
     wait_until(lambda: read_written_record(directory).pid, "its process")
     over = {"agent_step": 9, "exit_code": 0, "ended_at": 5.0}
-    write_record(directory, moved(read_written_record(directory), RunState.FINISHED, **over))
+    write_record(directory, with_state(read_written_record(directory), RunState.FINISHED, **over))
     wait_until(lambda: daemon.get(entry.id).record.agent_step == 9, "its word")
     shown = daemon.get(entry.id).record
     assert (shown.state, shown.exit_code, shown.ended_at) == (RunState.RUNNING, None, None)
@@ -58,20 +58,22 @@ def test_a_queued_run_started_by_another_process_is_not_started_again(serve, wai
     busy = daemon.submit(script(SLEEP, nproc=2))
     taken = daemon.submit(script("print('by the daemon')"))
     directory = daemon.directory(taken.id)
-    record = moved(read_written_record(directory), RunState.RUNNING, pid=os.getpid())
+    record = with_state(read_written_record(directory), RunState.RUNNING, pid=os.getpid())
     write_record(directory, record)
     daemon.stop(busy.id)
     daemon.wait(busy.id, 30)
     wait_until(lambda: daemon.get(taken.id).state is RunState.RUNNING, "the daemon to see it")
     assert not directory.output_file().exists()
-    write_record(directory, moved(record, RunState.FINISHED))
+    write_record(directory, with_state(record, RunState.FINISHED))
     wait_until(lambda: daemon.get(taken.id).state is RunState.FINISHED, "its end")
 
 
 def test_a_dead_external_run_is_lost_and_a_living_one_can_be_stopped(serve, home, wait_until):
     daemon = serve()
     directory = RunStore(home).create(RunRequest("script", "", {"code": "pass"}), {"code": "pass"}, "by-hand")
-    write_record(directory, moved(read_written_record(directory), RunState.RUNNING, pid=2**22 - 1, pid_started_at=1.0))
+    write_record(
+        directory, with_state(read_written_record(directory), RunState.RUNNING, pid=2**22 - 1, pid_started_at=1.0)
+    )
     wait_until(lambda: daemon.runs() and daemon.get("by-hand").state is RunState.LOST, "its loss")
     retried = daemon.retry("by-hand")
     assert (retried.submission.attempt, retried.id) == (1, directory.id)

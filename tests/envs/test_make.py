@@ -26,7 +26,7 @@ def test_the_environments_own_time_limit_stays():
     assert make_env(EnvConfig(id="CartPole-v1")).spec.max_episode_steps == 500
 
 
-def test_gymnasiums_checkers_are_not_in_the_way_and_stay_there_for_others():
+def test_gymnasiums_checkers_are_not_blocking_and_stay_there_for_others():
     assert str(make_env(EnvConfig(id="CartPole-v1"))) == "<TimeLimit<CartPoleEnv<CartPole-v1>>>"
     assert gymnasium.registry["CartPole-v1"].order_enforce
 

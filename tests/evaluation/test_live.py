@@ -23,10 +23,10 @@ from palaestra.runs.documents import write_config
 
 @pytest.fixture(autouse=True)
 def lanes(tmp_path, monkeypatch):
-    place = tmp_path / "lanes"
-    place.mkdir()
-    monkeypatch.setenv(VARIABLE, str(place))
-    return place
+    location = tmp_path / "lanes"
+    location.mkdir()
+    monkeypatch.setenv(VARIABLE, str(location))
+    return location
 
 
 def want(reader, slots=(0,)):
@@ -67,7 +67,7 @@ def test_an_evaluation_that_is_watched_has_the_same_results(trained_run):
     assert all_frame_buffers() == []
 
 
-def test_worlds_of_arena_are_told_by_their_state():
+def test_worlds_of_arena_are_reported_by_their_state():
     worlds = EnvConfig(id="palaestra/Arena-v0", kwargs={"agents": 2, "max_steps": 10})
     with FrameBufferOwner(frame_buffer_path("RUN", EVALUATE), 1, 64 * 64 * 3, 1.0) as owner:
         writer, reader = FrameWriter(owner.descriptor, owner.about), FrameReader(owner.path)
@@ -109,7 +109,7 @@ def test_a_second_evaluation_of_a_run_is_played_unseen(trained_run, caplog):
     assert all_frame_buffers() == []
 
 
-def test_a_checkpoint_without_a_run_has_no_lane(trained_run):
+def test_a_checkpoint_without_a_run_has_no_frame_buffer(trained_run):
     player = LocalEvaluator(load_policy_target("judged:3", trained_run.root).loaded)
     with publish_frames(None, player):
         assert player.viewer is None
@@ -136,8 +136,8 @@ def test_a_process_of_several_shows_in_its_own_slot():
 def test_several_processes_are_as_many_tiles(trained_run):
     target = load_policy_target("judged:3", trained_run.root)
     audience = Audience(trained_run, slots=(0, 1))
-    asked = EvaluationOptions(episodes=300, seed=5, deterministic=False, workers=2)
-    with EvaluationSession(target, asked) as session:
+    requested = EvaluationOptions(episodes=300, seed=5, deterministic=False, workers=2)
+    with EvaluationSession(target, requested) as session:
         audience()
         report = session.evaluate(callbacks=EvaluationCallbacks(on_episode=audience))
     assert len(report.episodes) == 300

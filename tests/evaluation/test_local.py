@@ -47,7 +47,7 @@ def test_an_environment_that_the_policy_cannot_play_is_refused_before_anything_i
         LocalEvaluator(loaded).prepare(plan_in(EnvConfig(id="Acrobot-v1")))
 
 
-def test_films_of_a_named_simulation_have_its_name(trained_run, loaded, tmp_path):
+def test_videos_of_a_named_simulation_have_its_name(trained_run, loaded, tmp_path):
     player = LocalEvaluator(loaded, videos=tmp_path / "films")
     for simulation in ("default", "short"):
         list(player.evaluate(plan_in(trained_run.env, episodes=1, simulation=simulation)))

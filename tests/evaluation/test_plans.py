@@ -73,7 +73,7 @@ def test_a_suite_gives_a_plan_for_each_simulation_with_what_it_says_before_what_
     assert not short.deterministic
 
 
-def test_what_is_asked_for_now_goes_before_what_the_suite_says():
+def test_what_is_requested_now_goes_before_what_the_suite_says():
     short, plain = make_plans("run:1", suite(), episodes=1, seed=0, deterministic=True)
     assert short.seeds == plain.seeds == (0,)
     assert plain.deterministic
@@ -175,7 +175,7 @@ def test_without_some_of_its_episodes_a_report_is_incomplete():
     assert (report.complete, len(report.episodes)) == (False, 10)
 
 
-def test_strangers_and_nothing_at_all_are_refused():
+def test_third_parties_and_nothing_at_all_are_refused():
     with pytest.raises(RunFailed, match="not in the plan"):
         merge_episodes(SHARED_PLAN, [episode(5)], 1.0)
     with pytest.raises(RunFailed, match="No episode"):

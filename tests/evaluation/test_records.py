@@ -66,7 +66,7 @@ def test_negative_and_zero_scores_count(trained_run, checkpoint):
         (report_of(5.0), RecordOptions({"env": {"max_episode_steps": 3}}, is_own_suite=False)),
     ],
 )
-def test_what_is_no_judgement_of_the_checkpoint_is_written_down_without_a_score(
+def test_what_is_no_evaluation_of_the_checkpoint_is_written_down_without_a_score(
     trained_run, checkpoint, report, options
 ):
     record(report, checkpoint, trained_run.directory, options)
@@ -127,7 +127,7 @@ def test_the_score_of_a_suite_is_the_mean_over_its_simulations_and_the_sidecar_n
     assert found.metrics == {"score_episodes": 2.0, "score_a": 10.0, "score_b": 40.0, "mean_over_2_episodes": 25.0}
 
 
-def test_the_mean_over_each_number_of_episodes_is_kept_but_sums_of_batches_are_not(trained_run, checkpoint):
+def test_the_mean_over_each_number_of_episodes_is_stored_but_sums_of_batches_are_not(trained_run, checkpoint):
     """Checkpoints are compared over a number of episodes that they share; `--repeat` has a new one with every batch."""
     few, many = report_of(10.0, 20.0), report_of(1.0, 2.0, 3.0, 6.0)
     record(many, checkpoint, trained_run.directory)
@@ -161,7 +161,7 @@ def test_a_suite_is_one_line_in_the_summary_with_a_file_for_each_simulation(trai
         assert rows["mean"] == one["mean"]
 
 
-def test_metrics_stand_at_the_step_of_the_checkpoint_that_was_judged(trained_run, checkpoint):
+def test_metrics_stand_at_the_step_of_the_checkpoint_that_was_evaluated(trained_run, checkpoint):
     record(suite_report(10.0, 40.0), checkpoint, trained_run.directory)
     with MetricsReader(trained_run.directory.metrics_file) as metrics:
         values = {name: metrics.last(name) for name in metrics.names(timings=False)}
@@ -185,7 +185,7 @@ def test_curves_of_evaluations_have_a_directory_of_their_own(trained_run, checkp
     assert points == [(400, 10.0), (400, 20.0)]
 
 
-def test_a_run_that_trains_keeps_its_metrics_and_the_judgement_is_written_all_the_same(trained_run, checkpoint):
+def test_a_run_that_trains_keeps_its_metrics_and_the_evaluation_is_written_all_the_same(trained_run, checkpoint):
     with MetricsWriter(trained_run.directory.metrics_file):
         record(report_of(10.0), checkpoint, trained_run.directory)
     assert trained_run.score(4) == 10.0
@@ -256,7 +256,7 @@ def test_whoever_dies_while_writing_leaves_nothing_that_counts_and_the_next_writ
     assert names == ["4-1.json", "4-2.json"]
 
 
-def test_a_judgement_is_found_again_by_what_was_played_and_by_nothing_else(trained_run, checkpoint):
+def test_an_evaluation_is_found_again_by_what_was_played_and_by_nothing_else(trained_run, checkpoint):
     report = suite_report(10.0, 40.0)
     plans = [one.plan for one in report.reports]
     assert find_recorded_report(trained_run.directory, checkpoint, plans) is None
@@ -267,7 +267,7 @@ def test_a_judgement_is_found_again_by_what_was_played_and_by_nothing_else(train
     assert find_recorded_report(trained_run.directory, other, plans) is None
 
 
-def test_an_incomplete_judgement_is_none_that_could_be_found_again(trained_run, checkpoint):
+def test_an_incomplete_evaluation_is_none_that_could_be_found_again(trained_run, checkpoint):
     report = report_of(5.0, complete=False)
     record(report, checkpoint, trained_run.directory)
     assert find_recorded_report(trained_run.directory, checkpoint, [report.reports[0].plan]) is None

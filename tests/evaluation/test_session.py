@@ -56,7 +56,7 @@ def play_by_hand(weights, seed):
     return total
 
 
-def test_the_score_reaches_the_sidecar_of_the_checkpoint_that_was_judged(trained_run):
+def test_the_score_reaches_the_sidecar_of_the_checkpoint_that_was_evaluated(trained_run):
     trained_run.save(epoch=7, seed=1)
     report = judge(trained_run, "judged:3")
     assert trained_run.score(3) == report.mean
@@ -77,14 +77,14 @@ def weights_of(trained_run):
     return CheckpointManager(trained_run.directory).load_weights(3)[0]
 
 
-def test_without_a_selector_the_latest_is_judged_until_there_is_a_best(trained_run):
+def test_without_a_selector_the_latest_is_evaluated_until_there_is_a_best(trained_run):
     trained_run.save(epoch=7, seed=1)
     assert judge(trained_run).checkpoint.endswith(":7")
     CheckpointManager(trained_run.directory).update_metadata(3, score=1e9, metrics={"score_episodes": 3.0})
     assert judge(trained_run).checkpoint.endswith(":3")
 
 
-def test_rows_summary_and_journal_tell_the_same_story(trained_run):
+def test_rows_summary_and_journal_report_the_same_story(trained_run):
     report = judge(trained_run)
     judge(trained_run, seed=50)
     directory = trained_run.directory
@@ -101,7 +101,7 @@ def test_rows_summary_and_journal_tell_the_same_story(trained_run):
     assert batches[0]["mean"] == report.mean
 
 
-def test_a_changed_environment_is_judged_but_leaves_no_score(trained_run):
+def test_a_changed_environment_is_evaluated_but_leaves_no_score(trained_run):
     report = judge(trained_run, overrides={"env": {"max_episode_steps": 5}})
     assert max(report.returns) <= 5
     assert trained_run.score(3) is None
@@ -121,7 +121,7 @@ def test_no_time_at_all_is_an_error_and_the_journal_knows_why(trained_run):
     assert trained_run.score(3) is None
 
 
-def test_videos_are_written_only_when_asked_and_do_not_change_the_result(trained_run):
+def test_videos_are_written_only_when_requested_and_do_not_change_the_result(trained_run):
     plain = judge(trained_run)
     assert list(trained_run.directory.videos.iterdir()) == []
     filmed = judge(trained_run, video=True, episodes=2)
@@ -140,7 +140,7 @@ def test_an_unknown_run_or_epoch_is_not_found(trained_run):
             judge(trained_run, target)
 
 
-def test_a_checkpoint_without_its_run_is_judged_and_nothing_is_written_beside_it(trained_run, tmp_path):
+def test_a_checkpoint_without_its_run_is_evaluated_and_nothing_is_written_beside_it(trained_run, tmp_path):
     foreign = tmp_path / "downloads"
     shutil.copytree(trained_run.directory.checkpoints, foreign)
     before = sorted(tmp_path.rglob("*"))
@@ -180,11 +180,11 @@ def configured(run, **evaluation):
     return run
 
 
-def judge_as_the_run_does(run, **asked):
-    return evaluate_target("judged:3", run.root, **asked)
+def judge_as_the_run_does(run, **requested):
+    return evaluate_target("judged:3", run.root, **requested)
 
 
-def test_nothing_asked_means_as_the_run_judges_itself(trained_run):
+def test_nothing_requested_means_as_the_run_evaluates_itself(trained_run):
     configured(trained_run, episodes=2, seed=70, deterministic=False, simulations=SUITE)
     report = judge_as_the_run_does(trained_run)
     assert [(one.plan.simulation, one.plan.category) for one in report.reports] == [
@@ -249,21 +249,21 @@ def test_batches_follow_each_other_and_the_score_is_that_of_all_of_them(trained_
 
 
 def test_a_batch_that_is_stopped_leaves_nothing(trained_run):
-    seen = []
-    watcher = EvaluationCallbacks(seen.append, lambda: len(seen) == 2)
+    observed = []
+    watcher = EvaluationCallbacks(observed.append, lambda: len(observed) == 2)
     with EvaluationSession(load_policy_target("judged:3", trained_run.root), EvaluationOptions(episodes=3)) as session:
         with pytest.raises(Stopped):
             session.evaluate(0, watcher)
-    assert len(seen) == 2
+    assert len(observed) == 2
     assert read_batches(trained_run.directory) == []
     assert list(trained_run.directory.evaluations.iterdir()) == []
     assert trained_run.score(3) is None
 
 
 def test_a_stop_that_comes_with_the_last_episode_does_not_undo_the_batch(trained_run):
-    seen = []
+    observed = []
     with EvaluationSession(load_policy_target("judged:3", trained_run.root), EvaluationOptions(episodes=2)) as session:
-        report = session.evaluate(0, EvaluationCallbacks(seen.append, lambda: len(seen) == 2))
+        report = session.evaluate(0, EvaluationCallbacks(observed.append, lambda: len(observed) == 2))
     assert report.complete
     assert len(read_batches(trained_run.directory)) == 1
 
@@ -304,11 +304,11 @@ class SteppedClock:
     monotonic = now
 
 
-def test_what_was_judged_before_is_recalled_and_its_score_seen_to_again(trained_run):
+def test_what_was_evaluated_before_is_recalled_and_its_score_observed_to_again(trained_run):
     report = judge(trained_run, "judged:3")
     CheckpointManager(trained_run.directory).update_metadata(3, score=None)
-    asked = EvaluationOptions(episodes=3, seed=10)
-    with EvaluationSession(load_policy_target("judged:3", trained_run.root), asked) as session:
+    requested = EvaluationOptions(episodes=3, seed=10)
+    with EvaluationSession(load_policy_target("judged:3", trained_run.root), requested) as session:
         assert session.find_recorded() == report
     assert trained_run.score(3) == report.mean
     with EvaluationSession(

@@ -117,7 +117,7 @@ def test_a_misspelt_suite_is_refused_with_the_nearest_name():
         find_suite("arena.bassic", ENV)
 
 
-def test_suites_judge_alike_when_they_play_the_same_however_often():
+def test_suites_evaluate_alike_when_they_play_the_same_however_often():
     one = suite_of("own", EvaluationConfig(episodes=3, simulations=TWO), ENV)
     assert one.has_same_simulations(suite_of("other", EvaluationConfig(episodes=9, simulations=TWO), ENV))
     assert not one.has_same_simulations(suite_of("own", EvaluationConfig(), ENV))

@@ -24,7 +24,7 @@ def configure(run, **evaluation):
     write_config(run.directory, TrainConfig.model_validate({"evaluation": evaluation}).model_dump(mode="json"))
 
 
-def test_how_a_run_judges_is_found_in_its_configuration(trained_run):
+def test_how_a_run_evaluates_is_found_in_its_configuration(trained_run):
     configure(trained_run, episodes=4, simulations={"short": {"env": {"max_episode_steps": 9}}, "plain": {}})
     target = load_policy_target("judged", trained_run.root)
     assert target.settings.episodes == 4
@@ -32,7 +32,7 @@ def test_how_a_run_judges_is_found_in_its_configuration(trained_run):
     assert [(one.name, one.env.max_episode_steps) for one in suite.simulations] == [("short", 9), ("plain", 40)]
 
 
-def test_a_run_that_says_nothing_judges_by_the_defaults(trained_run):
+def test_a_run_that_says_nothing_evaluates_by_the_defaults(trained_run):
     assert load_policy_target("judged", trained_run.root).own_suite().simulations[0].env == trained_run.env
     trained_run.directory.config_file.unlink()
     assert read_settings(trained_run.directory).episodes == 20
@@ -108,7 +108,7 @@ def test_the_kind_that_saved_a_checkpoint_brings_who_can_play_it(opened):
     assert find_external_policy(opened, "run", is_own=True) == ("external_policies", "foreign", opened, "run")
 
 
-def test_a_policy_of_ours_has_no_guest(opened):
+def test_a_policy_of_ours_has_no_external_policy(opened):
     opened.checkpoint.policy = {"graph": "fast"}
     assert find_external_policy(opened, "run", is_own=True) is None
 

@@ -30,7 +30,7 @@ def decoded(path):
 
 
 @pytest.mark.parametrize(("height", "width"), [(64, 96), (65, 97), (33, 64)])
-def test_pictures_come_back_in_order_and_nearly_as_they_were(tmp_path, height, width):
+def test_frames_come_back_in_order_and_nearly_as_they_were(tmp_path, height, width):
     path = tmp_path / "a.mp4"
     shades = [0, 80, 160, 240, 40]
     with VideoFile(path, 25) as video:
@@ -51,14 +51,14 @@ def test_colours_are_not_swapped(tmp_path):
     assert max(green, blue) < 60
 
 
-def test_a_failure_leaves_no_file_and_no_draft(tmp_path):
+def test_a_failure_leaves_no_file_and_no_temporary_file(tmp_path):
     with pytest.raises(ZeroDivisionError), VideoFile(tmp_path / "a.mp4", 30) as video:
         video.add(np.zeros((32, 32, 3), np.uint8))
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_picture_is_no_video(tmp_path):
+def test_no_frame_is_no_video(tmp_path):
     with VideoFile(tmp_path / "a.mp4", 30):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -73,7 +73,7 @@ def test_an_earlier_video_stays_until_the_new_one_is_complete(tmp_path):
     assert len(decoded(path)[0]) == 1
 
 
-def test_pictures_that_change_size_are_refused(tmp_path):
+def test_frames_that_change_size_are_refused(tmp_path):
     with pytest.raises(RunFailed, match="32x32 to 64x32"), VideoFile(tmp_path / "a.mp4", 30) as video:
         video.add(np.zeros((32, 32, 3), np.uint8))
         video.add(np.zeros((32, 64, 3), np.uint8))
@@ -133,9 +133,9 @@ def test_tiles_stand_in_reading_order_with_gaps_and_empty_places():
     assert (whole[:, 5 : 5 + GAP] == BACKGROUND).all()
 
 
-def test_a_picture_of_the_tiles_size_is_left_alone():
-    picture = np.random.default_rng(0).integers(0, 256, (7, 9, 3), np.uint8)
-    assert (Mosaic(1, 1, 7, 9).fit(picture) == picture).all()
+def test_a_frame_of_the_tiles_size_is_left_alone():
+    image = np.random.default_rng(0).integers(0, 256, (7, 9, 3), np.uint8)
+    assert (Mosaic(1, 1, 7, 9).fit(image) == image).all()
 
 
 def test_another_shape_is_put_in_the_middle_with_bars():
@@ -145,53 +145,53 @@ def test_another_shape_is_put_in_the_middle_with_bars():
     assert (tile[:, 15:] == BACKGROUND).all()
 
 
-def test_a_small_picture_is_enlarged_by_whole_pixels():
-    picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
-    tile = Mosaic(1, 1, 5, 5).fit(picture)
-    assert (tile[0:2, 0:2] == picture[0, 0]).all()
-    assert (tile[2:4, 2:4] == picture[1, 1]).all()
+def test_a_small_frame_is_enlarged_by_whole_pixels():
+    image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    tile = Mosaic(1, 1, 5, 5).fit(image)
+    assert (tile[0:2, 0:2] == image[0, 0]).all()
+    assert (tile[2:4, 2:4] == image[1, 1]).all()
     assert (tile[4] == BACKGROUND).all()
 
 
 def test_shrinking_averages_what_falls_together():
-    picture = np.zeros((4, 4, 3), np.uint8)
-    picture[:2, :2] = [[[0], [100]], [[100], [200]]]
-    assert Mosaic(1, 1, 2, 2).fit(picture)[0, 0].tolist() == [100, 100, 100]
+    image = np.zeros((4, 4, 3), np.uint8)
+    image[:2, :2] = [[[0], [100]], [[100], [200]]]
+    assert Mosaic(1, 1, 2, 2).fit(image)[0, 0].tolist() == [100, 100, 100]
 
 
 @pytest.mark.parametrize(("before", "after"), [((30, 50), (17, 29)), ((400, 600), (133, 199)), ((7, 7), (1, 1))])
 def test_shrinking_keeps_the_mean(before, after):
-    picture = np.random.default_rng(1).integers(0, 256, (*before, 3), np.uint8)
+    image = np.random.default_rng(1).integers(0, 256, (*before, 3), np.uint8)
     mosaic = Mosaic(1, 1, *after)
     scale = min(after[0] / before[0], after[1] / before[1])
     height, width = int(before[0] * scale + 1e-9), int(before[1] * scale + 1e-9)
     top, left = (after[0] - height) // 2, (after[1] - width) // 2
-    shrunk = mosaic.fit(picture)[top : top + height, left : left + width]
-    assert shrunk.mean() == pytest.approx(picture.mean(), abs=1)
+    shrunk = mosaic.fit(image)[top : top + height, left : left + width]
+    assert shrunk.mean() == pytest.approx(image.mean(), abs=1)
 
 
 def test_what_has_ended_is_darker_and_the_original_is_left_alone():
-    picture = plain(2, 2, 200)
-    assert (dim(picture) == int(200 * DIMMED)).all()
-    assert (picture == 200).all()
+    image = plain(2, 2, 200)
+    assert (dim(image) == int(200 * DIMMED)).all()
+    assert (image == 200).all()
 
 
-def test_pictures_come_back_bit_for_bit_in_order():
+def test_frames_come_back_bit_for_bit_in_order():
     generator = np.random.default_rng(0)
     frames = [generator.integers(0, 256, (9, 13, 3), np.uint8) for _ in range(20)]
     with FrameSpool() as spool:
-        for picture in frames:
-            spool.add(picture)
+        for image in frames:
+            spool.add(image)
         assert all((one == other).all() for one, other in zip(spool.frames(), frames, strict=True))
         assert spool.count == 20
 
 
-def test_a_picture_that_is_drawn_over_later_is_kept_as_it_was():
-    picture = np.zeros((2, 2, 3), np.uint8)
+def test_a_frame_that_is_drawn_over_later_is_stored_as_it_was():
+    image = np.zeros((2, 2, 3), np.uint8)
     with FrameSpool() as spool:
         for shade in (1, 2, 3):
-            picture[:] = shade
-            spool.add(picture)
+            image[:] = shade
+            spool.add(image)
         assert [int(one[0, 0, 0]) for one in spool.frames()] == [1, 2, 3]
 
 
@@ -200,7 +200,7 @@ def test_nothing_comes_back_as_nothing():
         assert list(spool.frames()) == []
 
 
-def test_no_file_is_left_to_be_seen_and_still_scenes_take_next_to_no_room(tmp_path, monkeypatch):
+def test_no_file_is_left_to_be_observed_and_still_scenes_take_next_to_no_room(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     spool = FrameSpool()
     for _ in range(100):

@@ -18,7 +18,14 @@ SETTINGS = {
         "learning_rate": 2e-3,
         "gamma": 0.9,
     },
-    "pqn": {"env_count": 8, "horizon": 16, "minibatch_size": 32, "learning_rate": 3e-3, "gamma": 0.9},
+    "pqn": {
+        "env_count": 8,
+        "horizon": 16,
+        "minibatch_size": 32,
+        "learning_rate": 3e-3,
+        "gamma": 0.9,
+        "q_lambda": 0.3,
+    },
 }
 STEPS = {"dqn": 3000, "pqn": 8000}
 ALGORITHMS = [

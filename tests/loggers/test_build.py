@@ -66,7 +66,7 @@ def recorder(monkeypatch):
 
 
 @pytest.mark.parametrize("downsample", [True, False])
-def test_a_long_training_has_fewer_rows_unless_every_value_is_asked_for(build, run, report_maker, recorder, downsample):
+def test_a_long_training_has_fewer_rows_unless_every_value_is_requested(build, run, report_maker, recorder, downsample):
     """A third-party logger gets every sample either way."""
     iterations = [SINGLE_ITERATIONS, *range(SINGLE_ITERATIONS + 1, SINGLE_ITERATIONS + 9)]
     config = LoggersConfig(console=False, tensorboard=False, downsample=downsample, plugins=("recorder",))
@@ -112,7 +112,7 @@ def test_a_tensorboard_directory_that_cannot_be_written_is_one_line_and_not_an_e
     assert [name for name, _ in dropped] == ["tensorboard"]
 
 
-def test_a_strangers_sink_is_used_by_name(build, run, samples, monkeypatch):
+def test_a_third_parties_sink_is_used_by_name(build, run, samples, monkeypatch):
     point = EntryPoint("recorder", f"{__name__}:Recorder", "palaestra.loggers")
     monkeypatch.setattr(EntryPoint, "load", lambda self: Recorder)
     monkeypatch.setattr(plugins, "_group", lambda kind: {"recorder": point})

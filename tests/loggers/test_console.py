@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from palaestra.core.checkpoint import Checkpoint
-from palaestra.loggers.console import ConsoleLogger, PlainConsole, stderr_console
+from palaestra.loggers.console import ConsoleLogger, LineConsole, stderr_console
 
 
 class Terminal(StringIO):
@@ -74,9 +74,9 @@ def test_the_table_shows_the_run_its_checkpoint_and_its_evaluation(header, sampl
     logger.checkpoint_saved(checkpoint(50, 25_600))
     logger.write(samples[-1])
     logger.close()
-    picture = console.file.getvalue()
+    frame = console.file.getvalue()
     for text in ("first · cartpole", "5,120 / 5,120", "50 at 25.6k", "rollout 60% learn 30% other 10%"):
-        assert text in picture
+        assert text in frame
 
 
 def test_a_note_stands_above_a_table_that_stays_whole(header, samples, clock):
@@ -133,7 +133,7 @@ def test_no_color_leaves_the_table_without_colours(header, samples, clock):
 def test_a_forced_colour_does_not_make_a_terminal_of_a_pipe(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(sys, "stderr", StringIO())
-    assert isinstance(stderr_console(), PlainConsole)
+    assert isinstance(stderr_console(), LineConsole)
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert stderr_console().is_terminal
 
@@ -169,8 +169,8 @@ def test_a_pipe_that_nobody_reads_does_not_hold_up_the_run(header, samples, cloc
             logger.close()
 
 
-def test_a_line_goes_to_stderr_as_it_is_when_it_is_said(monkeypatch):
-    lines = PlainConsole()
+def test_a_line_goes_to_stderr_as_it_is_when_it_is_reported(monkeypatch):
+    lines = LineConsole()
     first, second = StringIO(), StringIO()
     monkeypatch.setattr(sys, "stderr", first)
     lines.say("step 512 [bold]")

@@ -76,7 +76,7 @@ def test_several_samples_reach_every_sink_but_the_one_that_fails_among_them(fano
     assert dropped == [("failing", "no luck")]
 
 
-def test_every_sink_hears_every_call_in_order(fanout, dropped):
+def test_every_sink_receives_every_call_in_order(fanout, dropped):
     loggers = [ListLogger("a"), ListLogger("b")]
     for logger in loggers:
         fanout.add(logger.name, lambda logger=logger: logger)

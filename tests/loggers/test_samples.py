@@ -36,14 +36,14 @@ def test_every_statistic_of_an_update_becomes_a_metric(report_maker):
     assert sample.metrics["losses/approx_kl"] == 0.003
 
 
-def test_what_differs_between_two_equal_runs_is_kept_out_of_the_metrics(report_maker):
+def test_what_differs_between_two_equal_runs_is_stored_out_of_the_metrics(report_maker):
     slow = sample_of(report_maker(1), steps_per_second=1.0, at=0.0)
     fast = sample_of(report_maker(1), steps_per_second=1e6, at=9.0)
     assert slow.metrics == fast.metrics
     assert set(slow.timings) == {"charts/SPS", "time/rollout", "time/learn", "time/other"}
 
 
-def test_an_evaluation_is_a_sample_at_the_step_that_was_judged(episode_maker):
+def test_an_evaluation_is_a_sample_at_the_step_that_was_evaluated(episode_maker):
     plan = EvaluationPlan(checkpoint="x:1", env_id="CartPole-v1", env_kwargs={}, seeds=(1, 2))
     report = EvaluationReport(plan, (episode_maker(400.0, 0), episode_maker(500.0, 0)), seconds=2.0)
     sample = evaluation_sample_of(SuiteReport((report,), 2.0), step=77, at=1.0)
@@ -97,8 +97,8 @@ def test_a_single_simulation_has_the_plain_names_whatever_it_is_called(episode_m
 
 
 def test_figures_of_episodes_are_means_over_those_that_have_them(report_maker, episode_maker):
-    told = [{"heart": 1.0, "ore": 4.0}, {"heart": 2.0}, {}]
-    episodes = tuple(replace(episode_maker(1.0, 10), extras=extras) for extras in told)
+    messages = [{"heart": 1.0, "ore": 4.0}, {"heart": 2.0}, {}]
+    episodes = tuple(replace(episode_maker(1.0, 10), extras=extras) for extras in messages)
     metrics = sample_of(report_maker(1, episodes), steps_per_second=1.0, at=0.0).metrics
     assert (metrics["episode/heart"], metrics["episode/ore"]) == (1.5, 4.0)
     silent = sample_of(report_maker(1, (episode_maker(1.0, 10),)), steps_per_second=1.0, at=0.0).metrics

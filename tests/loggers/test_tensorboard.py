@@ -106,7 +106,7 @@ def test_a_resumed_run_has_no_doubled_and_no_missing_points(tmp_path, samples, c
         assert curve(resumed, tag) == curve(whole, tag)
 
 
-def test_a_judgement_that_comes_late_stands_at_its_step_and_takes_nothing_away(tmp_path, samples, clock):
+def test_an_evaluation_that_comes_late_stands_at_its_step_and_takes_nothing_away(tmp_path, samples, clock):
     late = Sample(1024, {"eval/episodic_return": 3.0})
     write_all(tmp_path, [*samples[:6], late, *samples[6:]], clock)
     assert curve(tmp_path, "eval/episodic_return") == [(1024, 3.0)]

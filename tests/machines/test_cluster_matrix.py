@@ -85,8 +85,8 @@ def give_run(machine, copy):
 
 def request(head, *more):
     suites = [f"suite={name}" for name in SUITES]
-    words = ["many:all", *suites, "--episodes", str(EPISODES), f"cluster.address={head_address(head)}", *more]
-    return head.start(["palaestra", "request-eval", *words])
+    arguments = ["many:all", *suites, "--episodes", str(EPISODES), f"cluster.address={head_address(head)}", *more]
+    return head.start(["palaestra", "request-eval", *arguments])
 
 
 def count(row, own, local):
@@ -248,7 +248,7 @@ def test_a_clock_an_hour_off_does_not_matter(network, row, trained):
     line.check()
 
 
-def test_the_head_listens_only_where_it_was_told(network, row):
+def test_the_head_listens_only_where_it_was_reported(network, row):
     line = row("ports of the head that other addresses reach", None)
     head = network.add("head")
     start_head(head)

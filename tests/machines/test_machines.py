@@ -99,7 +99,7 @@ def test_a_cut_link_heals(network, unplug):
     assert ask(worker, head.address6) is not None
 
 
-def test_a_delay_counts_both_ways_and_large_messages_pass(network):
+def test_a_delay_counts_in_both_directions_and_large_messages_pass(network):
     head, worker = network.add("head"), network.add("worker")
     serve(head)
     assert ask(worker, head.address) < 0.1

@@ -27,7 +27,7 @@ def resolved(algorithm, *, seen=VECTOR, action=None, **settings):
     ("algorithm", "settings"),
     [
         ("ppo", {}),
-        ("pqn", {"hidden": [120, 84], "activation": "relu", "layer_norm": True}),
+        ("pqn", {"hidden": [120, 84], "activation": "relu", "layer_norm": True, "gain": 2**0.5}),
         ("dqn", {"hidden": [120, 84], "activation": "relu"}),
         ("sac", {"hidden": [256, 256], "activation": "relu"}),
         ("td3", {"hidden": [256, 256], "activation": "relu"}),
@@ -40,7 +40,7 @@ def test_the_size_of_mlp_follows_the_algorithm_where_nothing_is_set(algorithm, s
 
 def test_what_the_user_sets_stands_and_the_rest_follows_the_algorithm():
     policy = resolved("pqn", policy={"graph": "mlp", "settings": {"hidden": [8], "layer_norm": False}})
-    assert policy.settings == {"hidden": [8], "activation": "relu", "layer_norm": False}
+    assert policy.settings == {"hidden": [8], "activation": "relu", "layer_norm": False, "gain": 2**0.5}
 
 
 def test_other_graphs_keep_their_own_sizes():

@@ -127,14 +127,14 @@ def test_a_second_signal_stops_at_once_and_the_run_goes_on_bit_for_bit(server, u
 
 
 @pytest.mark.fault("R2")
-def test_a_normaliser_that_is_left_out_is_seen_by_the_comparison(server, uninterrupted, differences):
+def test_a_normaliser_that_is_left_out_is_observed_by_the_comparison(server, uninterrupted, differences):
     """The comparison above could not see anything if it did not see this."""
     server.kill_again_and_again(words("forgetful"), "forgetful", 2, random.Random(4), "normaliser")
     assert "weights" in differences(server.run("forgetful"), uninterrupted)
 
 
 @pytest.mark.fault("R2")
-def test_metrics_that_are_not_taken_back_are_seen_by_the_comparison(server, uninterrupted, differences, wait_until):
+def test_metrics_that_are_not_taken_back_are_observed_by_the_comparison(server, uninterrupted, differences, wait_until):
     """Without checkpoints on the way, whatever a killed session wrote is ahead of what the next one goes on from."""
     unsaved = [word.replace("save_interval=1", "save_interval=0") for word in words("doubled")]
     trainer = server.start(*unsaved, plant="rewind")

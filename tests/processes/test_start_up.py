@@ -64,6 +64,25 @@ def test_a_native_run_never_imports_torch_and_ends_as_one_that_does(palaestra, d
     assert differences(palaestra.run("without"), palaestra.run("beside")) == []
 
 
+OFF_POLICY = {
+    "dqn": ("cartpole", "dqn.steps_per_iteration=256", "dqn.learning_starts=100"),
+    "pqn": ("cartpole", "pqn.env_count=2"),
+    "sac": ("pendulum", "sac.steps_per_iteration=256", "sac.learning_starts=100", "sac.batch_size=16"),
+    "td3": ("pendulum", "td3.steps_per_iteration=256", "td3.learning_starts=100", "td3.batch_size=16"),
+}
+
+
+@pytest.mark.parametrize("algorithm", OFF_POLICY)
+def test_a_native_run_of_any_algorithm_never_imports_torch_and_ends_as_one_that_does(palaestra, differences, algorithm):
+    words = (*OFF_POLICY[algorithm], f"algorithm={algorithm}", "total_steps=512", "checkpoints.save_interval=1")
+    without = events(palaestra, *words, "run=without")
+    beside = events(palaestra, *words, "run=beside", "--with-torch")
+    updates = ["update 1 is finished", "update 2 is finished"]
+    assert without == updates
+    assert beside == ["torch is imported", *updates]
+    assert differences(palaestra.run("without"), palaestra.run("beside")) == []
+
+
 TELLTALE = """
 import os, sys
 from importlib.abc import MetaPathFinder
@@ -94,12 +113,12 @@ def test_a_run_saved_without_torch_goes_on_bit_for_bit(palaestra, differences):
     words = ("cartpole", "seed=3", "ppo.learning_rate=1e-3", "ppo.clip=0.2", "ppo.entropy_coefficient=0.01")
     events(palaestra, *words, "run=whole", "total_steps=1024")
     events(palaestra, *words, "run=halved", "total_steps=512")
-    told = events(palaestra, *words, "run=halved", "total_steps=1024", "--override", "total_steps")
-    assert told == ["torch is imported", "update 3 is finished", "update 4 is finished"]
+    reports = events(palaestra, *words, "run=halved", "total_steps=1024", "--override", "total_steps")
+    assert reports == ["torch is imported", "update 3 is finished", "update 4 is finished"]
     assert differences(palaestra.run("whole"), palaestra.run("halved")) == []
 
 
 @pytest.mark.full
-def test_what_only_torch_can_do_has_it_from_the_beginning(palaestra):
-    told = events(palaestra, "cartpole", "total_steps=512", "engine=torch", "run=torch")
-    assert told[0] == "torch is imported"
+def test_what_only_torch_can_do_has_it_from_the_start(palaestra):
+    reports = events(palaestra, "cartpole", "total_steps=512", "engine=torch", "run=torch")
+    assert reports[0] == "torch is imported"

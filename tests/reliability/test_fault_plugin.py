@@ -49,7 +49,7 @@ def test_only_tests_of_the_wanted_rows_are_run_and_never_one_without_a_row(wante
     assert items[1].user_properties == [("faults", ["C2", "S1"])]
 
 
-def test_rows_of_a_test_that_cannot_be_asked_stand_in_its_source(tmp_path, monkeypatch):
+def test_rows_of_a_test_that_cannot_be_requested_stand_in_its_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = """
 @pytest.mark.fault("C1")
@@ -105,7 +105,7 @@ def test_a_test_that_passed_and_could_not_be_cleaned_up_has_failed(tmp_path):
     assert (entry["outcome"], entry["reason"]) == ("failed", "assert 1 == 0")
 
 
-def test_why_a_test_was_skipped_is_kept(tmp_path):
+def test_why_a_test_was_skipped_is_stored(tmp_path):
     skipped = report("setup", "skipped", longrepr=("t.py", 3, "Skipped: strace is not there"))
     [entry] = kept(tmp_path, skipped, report("teardown"))
     assert (entry["outcome"], entry["reason"]) == ("skipped", "strace is not there")

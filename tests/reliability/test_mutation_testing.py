@@ -85,13 +85,13 @@ def test_targets_are_chosen_by_name_and_nothing_means_all():
         choose(["web/security/token"])
 
 
-def test_every_judgement_of_the_house_is_about_a_mutant_that_can_still_be_made():
+def test_every_evaluation_of_the_house_is_about_a_mutant_that_can_still_be_made():
     accepted = read_accepted_mutants(ROOT / ACCEPTED_FILE)
     assert stale(accepted, ROOT) == []
     assert all(len(one.why.split()) >= 3 for one in accepted), "a reason, not a word"
 
 
-def test_a_judgement_about_a_line_that_is_gone_is_stale(tmp_path):
+def test_an_evaluation_about_a_line_that_is_gone_is_stale(tmp_path):
     (tmp_path / "src/palaestra/runs").mkdir(parents=True)
     (tmp_path / "src/palaestra/runs/lock.py").write_text("x = a < b\n")
     known = AcceptedMutant("runs/lock", "x = a < b", "a < b -> (a <= b)", "why")
@@ -108,7 +108,7 @@ def test_mutants_within_functions_are_tried_together_and_others_one_by_one(copy_
     assert copy.asked == [3, 0, 0], "those within, the one outside, and the one that did not fit"
 
 
-def test_a_survivor_that_was_judged_is_not_open_and_another_is(copy_of):
+def test_a_survivor_that_was_evaluated_is_not_open_and_another_is(copy_of):
     change = "a < b -> (a <= b)"
     copy = copy_of("x = a < b\ny = a < b\n", living=[change])
     accepted = [AcceptedMutant("runs/lock", "x = a < b", change, "they are never equal")]
@@ -120,7 +120,7 @@ def test_tests_that_fail_without_a_mutant_say_nothing_about_mutants(copy_of):
         mutation_testing.try_target(copy_of("x = a < b\n", failed="test_x"), "runs/lock", [])
 
 
-def test_a_bench_that_fails_itself_counts_nothing_as_seen(copy_of):
+def test_a_bench_that_fails_itself_counts_nothing_as_observed(copy_of):
     copy = copy_of("def f():\n    return x\n")
     copy.answer = lambda _: {"failed": "", "error": "KeyError('x')"}
     with pytest.raises(RunFailed, match="The bench itself failed: KeyError"):
@@ -144,7 +144,7 @@ def test_the_table_has_a_row_a_file_and_one_for_all():
 
 
 @pytest.mark.parametrize(("living", "code"), [([], 0), (["a < b -> (a <= b)"], 1)])
-def test_the_bench_tells_survivors_writes_what_was_seen_and_leaves_with_1_below_its_share(
+def test_the_bench_reports_survivors_writes_what_was_observed_and_leaves_with_1_below_its_share(
     copy_of, tmp_path, monkeypatch, capsys, living, code
 ):
     copy = copy_of("x = a < b\n", living=living)
@@ -164,14 +164,14 @@ def test_files_side_by_side_are_tried_in_copies_of_their_own(tmp_path, monkeypat
         copies.append(Copy(tmp_path))
         return copies[-1]
 
-    def tried(copy, target, judgements):
+    def tried(copy, target, evaluations):
         together.wait()  # for ever, if one came after the other
         return [Result(target, LINE, f"copy {copies.index(copy)}")]
 
     monkeypatch.setattr(mutation_testing, "ProjectCopy", open_copy)
     monkeypatch.setattr(mutation_testing, "try_target", tried)
-    words = ["runs/lock", "web/security/origin", "--at-once", "2", "--json", str(tmp_path / "seen.json")]
-    assert mutation_testing.main(words, tmp_path) == 0
+    arguments = ["runs/lock", "web/security/origin", "--at-once", "2", "--json", str(tmp_path / "seen.json")]
+    assert mutation_testing.main(arguments, tmp_path) == 0
     seen = json.loads((tmp_path / "seen.json").read_text())["mutants"]
     assert {each["target"] for each in seen} == {"runs/lock", "web/security/origin"}
     assert {each["killed_by"] for each in seen} == {"copy 0", "copy 1"}

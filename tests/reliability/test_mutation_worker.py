@@ -46,7 +46,7 @@ def test_functions_methods_and_inner_ones_that_were_loaded_already_get_their_new
     assert module.outer(10)() is True
 
 
-def test_what_is_left_of_others_does_not_get_in_the_way(tmp_path):
+def test_what_is_left_of_others_does_not_get_blocking(tmp_path):
     module, file = loaded(tmp_path)
     gone = module.Thing()
     left = weakref.proxy(gone)
@@ -64,7 +64,7 @@ def test_functions_of_other_files_stay_as_they_are(tmp_path):
     assert module.Thing().is_good
 
 
-def test_a_body_that_does_not_fit_is_told_and_not_counted_as_seen(tmp_path):
+def test_a_body_that_does_not_fit_is_reported_and_not_counted_as_observed(tmp_path):
     module, file = loaded(tmp_path)
     assert module.outer(1)()
     kept = module.outer(1)  # an inner function with x of the outer one
@@ -74,7 +74,7 @@ def test_a_body_that_does_not_fit_is_told_and_not_counted_as_seen(tmp_path):
     assert kept.__closure__
 
 
-def test_the_first_failure_is_the_one_that_is_told_and_ends_the_try(tmp_path):
+def test_the_first_failure_is_the_one_that_is_reported_and_ends_the_try(tmp_path):
     trier, asked = Trier(tmp_path, []), []
 
     def run(item, nextitem):
@@ -122,7 +122,7 @@ def test_a_mutant_meets_the_tests_of_its_line_quickest_first_then_those_that_sta
     assert (trier.answers, Path(file).read_text()) == ([{"failed": ""}], SOURCE)
 
 
-def test_the_first_test_that_fails_without_a_mutant_is_told_and_nothing_is_tried(tmp_path):
+def test_the_first_test_that_fails_without_a_mutant_is_reported_and_nothing_is_tried(tmp_path):
     _, file = loaded(tmp_path)
     trier = Trier(Path(file), [{"source": SOURCE, "line": 4}])
 
@@ -177,7 +177,7 @@ def test_a_mutant_stands_in_the_file_only_while_it_is_tried(tmp_path, monkeypatc
     assert (path.read_text(), compiled.exists()) == ("good\n", False)
 
 
-def test_a_child_that_answers_leaves_without_a_word_or_never_ends_is_told_as_such():
+def test_a_child_that_replies_leaves_without_a_word_or_never_ends_is_reported_as_such():
     assert apart(lambda: {"failed": "x"}, 30.0) == {"failed": "x"}
     assert apart(lambda: {}["x"], 30.0) == {"failed": "", "error": "KeyError('x')"}
     assert apart(lambda: os._exit(3), 30.0) == {"failed": "its process ended without a word"}

@@ -108,7 +108,7 @@ def test_every_other_line_stays_where_it_was():
         ("def f():\n    def g(x=1): pass", True),
     ],
 )
-def test_what_stands_within_a_function_is_told_from_what_is_run_when_a_file_is_loaded(source, is_inner):
+def test_what_stands_within_a_function_is_reported_from_what_is_run_when_a_file_is_loaded(source, is_inner):
     assert {mutant.is_inner for mutant in mutants_of(source)} == {is_inner}
 
 

@@ -52,8 +52,8 @@ def audit(directory):
 
 
 def save(directory, epoch):
-    said = Checkpoint(epoch, epoch * ITERATION, 1.0, "01RUN", "run", 1.0, {}, {}, {})
-    commit(directory.checkpoints, epoch, {f"model_{epoch:04d}.safetensors": bytes(1000)}, said)
+    reported = Checkpoint(epoch, epoch * ITERATION, 1.0, "01RUN", "run", 1.0, {}, {}, {})
+    commit(directory.checkpoints, epoch, {f"model_{epoch:04d}.safetensors": bytes(1000)}, reported)
 
 
 def sample(iteration):
@@ -85,7 +85,7 @@ def test_more_of_everything_and_what_retention_removes_is_no_loss(audit, directo
     assert found(audit) == {}
 
 
-def test_a_byte_that_changed_is_seen_although_the_size_is_the_same(audit, directory):
+def test_a_byte_that_changed_is_observed_although_the_size_is_the_same(audit, directory):
     weights(directory, 1).write_bytes(bytes(999) + b"x")
     audit.audit()
     audit.audit()
@@ -107,7 +107,7 @@ def test_what_was_cut_on_purpose_is_neither_unreadable_nor_lost(audit, directory
     assert found(audit) == {}
 
 
-def test_the_one_before_what_was_cut_is_still_answered_for(audit, directory):
+def test_the_one_before_what_was_cut_is_still_replied_to_for(audit, directory):
     audit.cut(2)
     os.truncate(weights(directory, 2), 10)
     uncommit(directory.checkpoints, 1)
@@ -115,7 +115,7 @@ def test_the_one_before_what_was_cut_is_still_answered_for(audit, directory):
     assert found(audit) == {LOST: 1}
 
 
-def test_once_saved_anew_it_is_answered_for_again(audit, directory):
+def test_once_saved_anew_it_is_replied_to_for_again(audit, directory):
     audit.cut(2)
     save(directory, 2)
     audit.audit()
@@ -169,7 +169,7 @@ def test_a_file_that_cannot_be_read_is_a_finding(audit, directory, name):
     assert found(audit) == {UNREAD: 1}
 
 
-def test_a_judgement_that_is_gone_is_seen(audit, directory):
+def test_an_evaluation_that_is_gone_is_observed(audit, directory):
     directory.eval_summary_file.unlink()
     append_batch(directory, {"mean": 2.0})
     audit.audit()

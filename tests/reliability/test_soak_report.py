@@ -47,7 +47,7 @@ def test_a_soak_that_ended_at_once_is_drawn_too():
     assert "3 minutes, 0 faults, seed 7" in text
 
 
-def test_of_a_long_file_only_the_end_is_kept(tmp_path):
+def test_of_a_long_file_only_the_end_is_stored(tmp_path):
     path = tmp_path / "log"
     path.write_text("".join(f"line {number}\n" for number in range(10_000)))
     assert last_lines(path) == [f"line {number}" for number in range(10_000 - LINES, 10_000)]

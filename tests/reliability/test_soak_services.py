@@ -29,7 +29,7 @@ def test_waiting_in_vain_is_a_finding_with_what_was_waited_for():
 
 
 @pytest.mark.parametrize("refusal", [NotFound("no daemon"), ConnectionRefusedError("no daemon")])
-def test_a_refusal_or_a_closed_door_is_no_answer_and_told_in_the_end(refusal):
+def test_a_refusal_or_a_closed_interface_is_no_reply_and_reported_in_the_end(refusal):
     def question():
         raise refusal
 
@@ -91,7 +91,7 @@ def test_a_training_is_at_work_when_it_has_written_something_since(services, mon
         assert services._at_work(RUNS[0], 100.0)
 
 
-def test_an_evaluation_that_ended_is_begun_again_when_judgements_are_counted(services):
+def test_an_evaluation_that_ended_is_begun_again_when_evaluations_are_counted(services):
     append_batch(services.directory(RUNS[1]), {"mean": 1.0})
     assert services._count_evaluations() == 1
     first = services.evaluation

@@ -153,7 +153,7 @@ def test_a_pipe_or_a_directory_in_its_place_is_refused_without_waiting(buffers):
 
 
 @pytest.mark.fault("F2")
-def test_frame_buffers_of_ended_processes_are_removed_and_others_are_kept(open_frame_buffer, buffers):
+def test_frame_buffers_of_ended_processes_are_removed_and_others_are_stored(open_frame_buffer, buffers):
     living = open_frame_buffer("LIVING")
     dead = subprocess.run(
         [sys.executable, "-c", DIE_WITH_A_LANE, frame_buffer_path("DEAD")], capture_output=True, text=True

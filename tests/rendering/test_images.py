@@ -18,7 +18,7 @@ def test_an_image_that_fits_is_returned_unchanged(image):
 
 
 @pytest.mark.parametrize(("height", "width"), [(400, 600), (600, 400), (4320, 7680), (1000, 3), (641, 640), (5, 9999)])
-def test_no_side_is_longer_than_requested_and_the_aspect_ratio_is_kept(height, width):
+def test_no_side_is_longer_than_requested_and_the_aspect_ratio_is_stored(height, width):
     shrunk = shrink(np.zeros((height, width, 3), np.uint8), 320)
     assert max(shrunk.shape) == 320
     expected = max(1, round(min(height, width) * 320 / max(height, width)))

@@ -45,7 +45,7 @@ def test_simulations_and_models_are_known_by_their_types(envs):
 def test_an_environment_without_mujoco_has_no_camera_to_move():
     env = gymnasium.make("CartPole-v1")
     camera = mujoco_state.FreeCamera(env)
-    assert not camera.can_be_moved
+    assert not camera.has_movable_camera
     camera.aim(0)
     camera.remember(0)
     env.close()

@@ -37,19 +37,19 @@ def test_a_run_elsewhere_stays_the_path_it_was(run, tmp_path):
     assert pin_target(f"{run.path}:best", tmp_path / "other") == f"{run.path}:best"
 
 
-def test_all_mistakes_are_told_at_once(tmp_path):
+def test_all_mistakes_are_reported_at_once(tmp_path):
     with pytest.raises(RequestRefused) as refused:
         prepare(tmp_path, target="nobody", episodes=0, sead=1, nproc=2)
     assert {one.key for one in refused.value.field_errors} == {"target", "episodes", "sead", "nproc"}
 
 
-def test_a_run_that_has_saved_nothing_is_refused_at_the_door(tmp_path):
+def test_a_run_that_has_saved_nothing_is_refused_at_the_interface(tmp_path):
     RunStore(tmp_path).create(RunRequest("native", "cartpole", {}), {}, "fresh")
     with pytest.raises(NotFound, match="'fresh:latest' has no checkpoint"):
         pin_target("fresh:latest", tmp_path)
 
 
-def test_a_setting_that_environments_do_not_have_is_refused_at_the_door(run, tmp_path):
+def test_a_setting_that_environments_do_not_have_is_refused_at_the_interface(run, tmp_path):
     with pytest.raises(RequestRefused, match="no setting 'idd'.*Did you mean 'id'"):
         prepare(tmp_path, target="trained", env={"idd": "CartPole-v1"})
 

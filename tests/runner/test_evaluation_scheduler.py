@@ -77,7 +77,7 @@ def test_the_score_of_a_run_is_that_of_its_newest_evaluated_checkpoint_whenever_
     assert bench.session.record.summary == {"score": 9.0, "steps_per_second": 1.0}
 
 
-def test_a_submitted_checkpoint_is_kept_by_retention_until_its_result_arrives(bench, saved):
+def test_a_submitted_checkpoint_is_stored_by_retention_until_its_result_arrives(bench, saved):
     evaluator = FakeEvaluator()
     evaluations = bench.evaluations(evaluator)
     evaluations.submit(saved[0])

@@ -33,7 +33,7 @@ def test_the_failure_of_a_leader_that_lost_a_peer_is_corrected(bench, job):
     assert len(bench.entries("run.failed")) == 1
 
 
-def test_the_leaders_own_record_is_kept_when_it_knew_the_cause(bench, job):
+def test_the_leaders_own_record_is_stored_when_it_knew_the_cause(bench, job):
     bench.session.failed(RunFailed("My own fault."), 1)
     record_rank_failure(job, os.getpid(), 0, "Rank 0 failed: My own fault.", leader_recorded_it=True)
     assert read_written_record(bench.directory).failure == "My own fault."

@@ -19,12 +19,12 @@ def store(tmp_path):
 def find(store, small_config):
     """Look for a run called `small`, with the given settings changed."""
 
-    def look(name="small", must_exist=False, accept=(), **changes):
+    def check(name="small", must_exist=False, accept=(), **changes):
         request = RunRequest(kind="native", recipe="", config={}, name=name)
         config = small_config(**changes)
         return find_run(store, request, config, must_exist=must_exist, accept_changes=frozenset(accept))
 
-    return look
+    return check
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def made_with(made, engine):
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])
-def test_auto_is_no_wish_for_another_engine_than_the_run_was_made_with(find, made, engine):
+def test_auto_is_no_request_for_another_engine_than_the_run_was_made_with(find, made, engine):
     made_with(made, engine)
     found = find()
     assert (found.config.engine, found.changes) == (engine, [])
@@ -140,7 +140,7 @@ def test_another_engine_is_refused_with_how_to_keep_the_one_it_has(find, made):
     assert find(engine="native", accept=["engine"]).config.engine == "native"
 
 
-def test_an_unknown_engine_is_not_kept(find, made):
+def test_an_unknown_engine_is_not_stored(find, made):
     made_with(made, "steam")
     with pytest.raises(UsageError, match="engine: 'steam' -> 'auto'"):
         find()

@@ -186,6 +186,7 @@ def test_before_the_first_step_there_is_nothing_to_miss(manager):
     assert loaded(manager, buffer)[1:] == (True, "")
 
 
+@pytest.mark.fault("C20")
 def test_rows_of_another_environment_are_refused_with_the_file_and_what_differs(manager):
     buffer = filled(10, interface=EnvInterface(BoxSpec((5,)), DiscreteSpec(2)))
     saved = save(manager, state_of(buffer))

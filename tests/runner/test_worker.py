@@ -7,7 +7,7 @@ from palaestra.policies.shipped import GRAPHS
 from palaestra.runner.worker import main, record_refusal, stored_config
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
-from palaestra.runs.status import moved, read_record, read_written_record, write_record
+from palaestra.runs.status import read_record, read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 TINY = {
@@ -20,8 +20,8 @@ TINY = {
 
 def prepared(root, overrides=None, kind="native", **fields):
     request, config = build_request("cartpole", {**TINY, **(overrides or {})})
-    asked = RunRequest(kind, "cartpole", request.config, **fields)
-    return RunStore(root).create(asked, config.model_dump(mode="json"), "prepared", config.total_steps)
+    requested = RunRequest(kind, "cartpole", request.config, **fields)
+    return RunStore(root).create(requested, config.model_dump(mode="json"), "prepared", config.total_steps)
 
 
 def test_a_prepared_run_is_trained_in_its_own_directory(tmp_path):
@@ -35,7 +35,7 @@ def test_a_prepared_run_is_trained_in_its_own_directory(tmp_path):
 
 def test_one_that_a_daemon_marked_as_running_is_trained_all_the_same(tmp_path):
     directory = prepared(tmp_path)
-    write_record(directory, moved(read_written_record(directory), RunState.RUNNING, pid=1))
+    write_record(directory, with_state(read_written_record(directory), RunState.RUNNING, pid=1))
     assert main(directory) == 0
     assert read_record(directory).state is RunState.FINISHED
 
@@ -52,7 +52,7 @@ def test_a_refused_run_is_recorded_in_its_own_files(tmp_path, capsys):
 
 def test_a_failure_that_the_run_recorded_is_not_recorded_again(tmp_path):
     directory = prepared(tmp_path)
-    own = moved(read_written_record(directory), RunState.FAILED, failure="its own words")
+    own = with_state(read_written_record(directory), RunState.FAILED, failure="its own words")
     write_record(directory, own)
     record_refusal(directory, UsageError("something else"))
     assert read_written_record(directory) == own

@@ -48,7 +48,7 @@ def test_each_rank_has_its_own_log():
     assert directory.log_file(1).parent == directory.logs
 
 
-def test_make_gives_the_sub_directories_and_keeps_strangers_out(tmp_path):
+def test_make_gives_the_sub_directories_and_keeps_third_parties_out(tmp_path):
     directory = RunDirectory(tmp_path / "run").make()
     made = {name for name in CONTRACT if "." not in name}
     assert {path.name for path in directory.path.iterdir()} == made

@@ -19,7 +19,7 @@ from palaestra.runs.documents import (
 from palaestra.runs.files import read_yaml, write_yaml
 
 
-def test_a_request_comes_back_as_it_was_asked(directory, request_for_a_run):
+def test_a_request_comes_back_as_it_was_requested(directory, request_for_a_run):
     assert read_request(directory) == request_for_a_run
     assert parse_yaml(directory.request_file.read_text())["schema_version"] == 1
 

@@ -13,7 +13,7 @@ from palaestra.runs import identity
 from palaestra.runs.identity import RunNames, check_name, created_at, is_run_id, new_run_id, nickname
 
 
-def test_an_id_tells_when_it_was_made(monkeypatch):
+def test_an_id_reports_when_it_was_made(monkeypatch):
     monkeypatch.setattr(identity, "_last", 0)
     assert abs(created_at(new_run_id()) - time.time()) < 5
 

@@ -97,7 +97,7 @@ def test_a_run_without_status_is_named_by_its_id(tmp_path, start_python):
         pass
 
 
-def test_a_directory_that_is_gone_is_said_plainly(tmp_path):
+def test_a_directory_that_is_gone_is_reported_plainly(tmp_path):
     with pytest.raises(UsageError, match="No such file"), run_lock(RunDirectory(tmp_path / "gone")):
         pass
 

@@ -50,7 +50,7 @@ def test_a_process_with_blanks_and_brackets_in_its_name_is_understood(start_pyth
     assert is_alive(child.pid, process_started_at(child.pid))
 
 
-def test_a_reused_pid_with_another_start_time_is_a_stranger():
+def test_a_reused_pid_with_another_start_time_is_a_third_party():
     assert is_alive(os.getpid(), process_started_at(os.getpid()))
     assert not is_alive(os.getpid(), process_started_at(os.getpid()) - 1.0)
     assert not is_alive(None, None)
@@ -63,7 +63,7 @@ def test_terminate_signals_the_process_that_is_meant(start_python):
 
 
 @pytest.mark.fault("G4")
-def test_terminate_never_signals_a_stranger_with_the_same_pid(start_python):
+def test_terminate_never_signals_a_third_party_with_the_same_pid(start_python):
     child = start_python(WAIT)
     assert not terminate(child.pid, process_started_at(child.pid) - 1.0, signal.SIGKILL)
     child.stdin.write("\n")
@@ -79,7 +79,7 @@ def test_terminate_says_when_the_process_is_gone(start_python):
     assert not terminate(child.pid, started_at)
 
 
-def test_the_start_of_a_process_can_be_told_by_the_clock_on_the_wall():
+def test_the_start_of_a_process_can_be_reported_by_the_clock_on_the_wall():
     before = time.time()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         started = wall_time(process_started_at(child.pid))

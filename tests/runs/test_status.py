@@ -12,7 +12,7 @@ from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.core.run import MOVES, RunRecord, RunState
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.processes import process_started_at
-from palaestra.runs.status import moved, read_record, read_written_record, write_record
+from palaestra.runs.status import read_record, read_written_record, with_state, write_record
 
 RECORD = RunRecord(
     id="01J8Z3K4M5N6P7Q8R9S0T1V2W3",
@@ -45,7 +45,7 @@ def test_a_record_goes_out_and_comes_back(place):
     assert json.loads(place.status_file.read_text())["schema_version"] == 1
 
 
-def test_only_what_is_said_to_be_durable_waits_for_the_disk(place, monkeypatch):
+def test_only_what_is_reported_to_be_durable_waits_for_the_disk(place, monkeypatch):
     waited, sync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: (waited.append(descriptor), sync(descriptor)))
     write_record(place, RECORD)
@@ -69,15 +69,15 @@ def test_a_running_run_whose_process_was_killed_is_lost(place, start_python):
     assert read_record(place).state is RunState.RUNNING
     child.kill()
     child.wait()
-    seen = read_record(place)
-    assert seen.state is RunState.LOST
-    assert str(child.pid) in seen.failure
-    assert seen.ended_at == record.updated_at
+    observed = read_record(place)
+    assert observed.state is RunState.LOST
+    assert str(child.pid) in observed.failure
+    assert observed.ended_at == record.updated_at
     assert read_written_record(place) == record
 
 
 @pytest.mark.fault("G4")
-def test_a_stranger_with_the_same_pid_does_not_keep_a_run_alive(place):
+def test_a_third_party_with_the_same_pid_does_not_keep_a_run_alive(place):
     record = of_this_process(replace(RECORD, state=RunState.STOPPING))
     write_record(place, replace(record, pid_started_at=record.pid_started_at - 1))
     assert read_record(place).state is RunState.LOST
@@ -93,10 +93,10 @@ def test_a_run_that_is_not_at_work_needs_no_process(place, state):
 def test_only_the_moves_in_the_table_can_be_made(old, new):
     record = replace(RECORD, state=old)
     if new in MOVES[old]:
-        assert moved(record, new, exit_code=7) == replace(record, state=new, exit_code=7)
+        assert with_state(record, new, exit_code=7) == replace(record, state=new, exit_code=7)
     else:
         with pytest.raises(UsageError, match=f"'a' is {old} and cannot become {new}"):
-            moved(record, new)
+            with_state(record, new)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -21,7 +21,33 @@ from palaestra.runs.journal import read_journal
 from palaestra.runs.lock import run_lock
 from palaestra.runs.processes import process_started_at
 from palaestra.runs.status import read_record, write_record
-from palaestra.runs.store import RunStore, runs_root, select
+from palaestra.runs.store import RunStore, read_manifest, runs_root, select
+
+
+def test_the_manifest_leads_back_to_who_requested_the_run(directory, request_for_a_run):
+    manifest = read_manifest(directory)
+    assert (manifest["run"], manifest["name"]) == (directory.id, "a")
+    assert manifest["recipe"] == "cartpole"
+    assert manifest["command"] == request_for_a_run.command
+    assert manifest["submitted_by"] == "cli"
+    assert json.loads(directory.manifest_file.read_text())["schema_version"] == 1
+
+
+def test_every_entry_is_a_relative_path_of_a_known_kind(directory):
+    entries = read_manifest(directory)["entries"]
+    for entry in entries.values():
+        assert len(PurePath(entry["path"]).parts) == 1
+        assert entry["kind"] in {"yaml", "json", "jsonl", "sqlite", "directory"}
+
+
+def test_everything_visible_in_a_new_run_is_on_the_map(directory):
+    listed = {entry["path"] for entry in read_manifest(directory)["entries"].values()}
+    there = {path.name for path in directory.path.iterdir() if not path.name.startswith(".")}
+    assert there - listed == {"manifest.json"}
+    for entry in read_manifest(directory)["entries"].values():
+        if entry["kind"] == "directory":
+            assert (directory.path / entry["path"]).is_dir()
+
 
 NOBODY = 65534
 CREATE = """
@@ -136,7 +162,7 @@ def test_of_many_who_want_a_name_at_once_one_gets_it_and_no_trace_is_left_of_the
     assert visible(store.root) == {winners[0].id, "by-name"}
 
 
-def test_a_run_that_a_crash_kept_from_its_link_is_found_by_its_status_and_keeps_its_name(
+def test_a_run_that_a_crash_stored_from_its_link_is_found_by_its_status_and_keeps_its_name(
     store, request_for_a_run, monkeypatch
 ):
     def crash(*_) -> bool:
@@ -337,7 +363,7 @@ def test_what_is_typed_leads_to_the_run_that_is_meant(selector, expected):
     assert select(selector, RECORDS, ROOT).path == ROOT / expected
 
 
-def test_an_ambiguous_beginning_lists_the_candidates():
+def test_an_ambiguous_start_lists_the_candidates():
     with pytest.raises(NotFound, match="any of 2 runs") as caught:
         select("01J8Z", RECORDS, ROOT)
     assert IDS[0] in caught.value.message
@@ -346,7 +372,7 @@ def test_an_ambiguous_beginning_lists_the_candidates():
     assert caught.value.exit_code == 3
 
 
-def test_a_mistyped_name_is_answered_with_the_nearest():
+def test_a_mistyped_name_is_replied_to_with_the_nearest():
     with pytest.raises(NotFound, match=r"No run named 'wlaker'.*Did you mean 'walker'"):
         select("wlaker", RECORDS, ROOT)
 

@@ -110,7 +110,7 @@ def test_the_worse_half_at_a_rung_is_stopped():
     assert stopped(trials_with(5, 4, 3, 2, 1)) == [4, 5]
 
 
-def test_nobody_is_judged_before_enough_have_come_so_far():
+def test_nobody_is_evaluated_before_enough_have_come_so_far():
     assert stopped(trials_with(*range(MIN_TRIALS - 1))) == []
 
 
@@ -119,11 +119,11 @@ def test_of_equals_nobody_is_worse():
 
 
 @pytest.mark.parametrize("tenth", [1, 3, 5, 6, 7, 9])
-def test_between_rungs_nobody_is_judged(tenth):
+def test_between_rungs_nobody_is_evaluated(tenth):
     assert stopped(trials_with(1, 2, 3, 4, tenth=tenth)) == []
 
 
-def test_a_trial_is_judged_where_it_stands_now():
+def test_a_trial_is_evaluated_where_it_stands_now():
     ahead = Trial(1, {}, curve={2: 0.0, 4: 9.0})  # a slow start that was survived
     others = [Trial(number, {}, curve={2: 5.0, 4: float(number)}) for number in range(2, 6)]
     assert not is_worse_half(ahead, [ahead, *others], is_minimized=False)

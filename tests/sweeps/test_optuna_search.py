@@ -71,13 +71,13 @@ def test_nothing_is_suggested_twice_and_a_small_space_comes_to_an_end():
     ]
 
 
-def test_the_key_that_matters_is_said_to_matter():
+def test_the_key_that_matters_is_reported_to_matter():
     shares = method().importances(searched(40, method()))
     assert sum(shares.values()) == pytest.approx(1)
     assert max(shares, key=shares.get) == "rate"
 
 
-def test_of_too_little_nothing_is_said():
+def test_of_too_little_nothing_is_reported():
     assert method().importances(searched(3, method())) == {}
     same = [Trial(n, {"rate": 0.1, "layers": 1, "kind": None}, TrialState.FINISHED, 1.0) for n in range(1, 20)]
     assert method().importances(same) == {}

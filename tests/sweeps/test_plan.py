@@ -71,7 +71,7 @@ def test_keys_that_want_whole_numbers_get_them():
         ({"ppo.gamma": "0.9..0.99"}, 3, "random", 3),
     ],
 )
-def test_the_method_follows_from_what_is_asked(parameters, trials, method, count):
+def test_the_method_follows_from_what_is_requested(parameters, trials, method, count):
     found = plan(parameters=parameters, trials=trials)
     assert (found.config.method, found.trial_count, len(found.listed)) == (method, count, count)
 

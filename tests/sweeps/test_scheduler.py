@@ -117,14 +117,14 @@ def test_without_a_slot_for_long_the_sweep_is_interrupted(monkeypatch):
     assert slots.is_closed
 
 
-def test_who_is_not_wanted_any_more_is_asked_once_to_stop():
+def test_who_is_not_wanted_any_more_is_requested_once_to_stop():
     work, slots = TrialSource("ab", names_to_stop=["a"]), Slots(endless=("a",), codes={"a": [143]})
     assert run_trials(slots, work) == 0
     assert slots.stops == ["handle of a"]
     assert ("a", 143, False) in work.ends
 
 
-def test_after_a_signal_nothing_is_started_and_all_are_asked_to_stop():
+def test_after_a_signal_nothing_is_started_and_all_are_requested_to_stop():
     looks = []
 
     def interrupt_once():
@@ -186,15 +186,15 @@ def until(condition):
 @pytest.mark.parametrize(
     ("count", "cpus", "slots"), [(3, 1, 3), (None, 1, core_count()), (None, core_count(), 1), (None, 10**6, 1)]
 )
-def test_there_are_as_many_slots_as_asked_or_as_the_cores_allow(count, cpus, slots):
+def test_there_are_as_many_slots_as_requested_or_as_the_cores_allow(count, cpus, slots):
     assert LocalSlots(SlotRequest(count, cpus)).slots == slots
 
 
-def test_nothing_running_is_nothing_finished_and_it_does_not_wait_longer_than_told():
+def test_nothing_running_is_nothing_finished_and_it_does_not_wait_longer_than_reported():
     assert LocalSlots(SlotRequest(1)).finished(0.0) == []
 
 
-def test_the_last_line_of_a_log_tells_why(tmp_path):
+def test_the_last_line_of_a_log_reports_why(tmp_path):
     log = tmp_path / "x.log"
     log.write_text("first\n" * 1000 + "\nSegmentation fault\n\n")
     assert last_line(log) == "Segmentation fault"
@@ -212,7 +212,7 @@ def test_a_process_that_prints_nothing_is_reported_by_its_exit_code(tmp_path, mo
 
 
 @pytest.mark.slow
-def test_a_trial_trains_and_its_end_is_told_once(tmp_path):
+def test_a_trial_trains_and_its_end_is_reported_once(tmp_path):
     slots = LocalSlots(SlotRequest(2))
     handle = slots.start(order_of(tmp_path, "one", total_steps=256))
     (end,) = wait_for(slots)
@@ -222,7 +222,7 @@ def test_a_trial_trains_and_its_end_is_told_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_refusal_is_told_in_its_own_words(tmp_path):
+def test_a_refusal_is_reported_in_its_own_words(tmp_path):
     slots = LocalSlots(SlotRequest(1))
     slots.start(order_of(tmp_path, "one", **{"env.id": "CartPoll-v1"}))
     (end,) = wait_for(slots)

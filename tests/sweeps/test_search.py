@@ -62,11 +62,11 @@ def test_every_trial_is_an_ordinary_run_that_knows_where_it_comes_from(swept, tm
     assert "ppo.gamma=0.3" in request.command
 
 
-def test_the_lowest_is_best_where_that_is_asked(swept):
+def test_the_lowest_is_best_where_that_is_requested(swept):
     assert swept(plan(direction="minimize"))[0].best.number == 1
 
 
-def test_a_failed_trial_is_kept_with_its_reason_and_the_others_go_on(swept):
+def test_a_failed_trial_is_stored_with_its_reason_and_the_others_go_on(swept):
     outcome, _ = swept(plan(), lambda name, config: (FAILED, 0.0, 1) if name == "lr-t2" else good(name, config))
     assert [trial.state for trial in outcome.trials] == ["finished", "failed", "finished", "finished"]
     assert outcome.trials[1].reason == "it broke"
@@ -102,7 +102,7 @@ def test_a_run_without_the_metric_is_a_failed_trial_not_a_zero(swept):
     assert "charts/elsewhere" in outcome.trials[0].reason
 
 
-def test_asked_again_nothing_is_run_again(swept):
+def test_requested_again_nothing_is_run_again(swept):
     first, _ = swept(plan())
     second, runner = swept(plan())
     assert second.trials == first.trials

@@ -37,7 +37,7 @@ def test_the_mean_is_over_what_finished_with_an_interval(trained):
     assert report.mean("last_return").value == pytest.approx(1.5)
 
 
-def test_a_seed_that_fails_is_told_and_does_not_stop_the_others(trained):
+def test_a_seed_that_fails_is_reported_and_does_not_stop_the_others(trained):
     report, _ = trained(
         (1, 2, 3), lambda name, config: (RunState.FAILED if config.seed == 2 else FINISHED, 1.0, config.seed == 2)
     )
@@ -47,7 +47,7 @@ def test_a_seed_that_fails_is_told_and_does_not_stop_the_others(trained):
     assert report.mean("score").value == 1.0
 
 
-def test_one_that_was_refused_before_it_had_a_run_is_told_too(trained):
+def test_one_that_was_refused_before_it_had_a_run_is_instructed_too(trained):
     report, _ = trained((1,), lambda name, config: (None, 0.0, 2))
     assert (report.results[0].state, report.results[0].failure) == ("failed", "no luck")
     assert report.mean("score") is None

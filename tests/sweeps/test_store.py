@@ -102,7 +102,7 @@ def trial(number, value, state=FINISHED):
     return Trial(number, {}, state, value)
 
 
-def test_the_best_is_the_highest_or_the_lowest_as_asked():
+def test_the_best_is_the_highest_or_the_lowest_as_requested():
     trials = [trial(1, 3.0), trial(2, 9.0), trial(3, -1.0)]
     assert best_of(trials, is_minimized=False) == trials[1]
     assert best_of(trials, is_minimized=True) == trials[2]

@@ -75,7 +75,7 @@ def test_sound_environments_pass(env_id):
     assert check_env(EnvConfig(id=env_id)).why_inexact == ""
 
 
-def test_dice_that_no_seed_decides_are_found(register):
+def test_random_numbers_that_no_seed_decides_are_found(register):
     with pytest.raises(EnvCheckFailed, match="seed"):
         check_env(register(UnseededDice))
 

@@ -54,13 +54,13 @@ def asked_for() -> dict[str, list[Requirement]]:
 
 def reached(extra: str) -> set[str]:
     """Everything that is installed because Palaestra or its extra asks for it, however far down."""
-    seen: set[tuple[str, str]] = set()
+    observed: set[tuple[str, str]] = set()
     waiting = [("palaestra", "")] + ([("palaestra", extra)] if extra else [])
     while waiting:
         name, of = waiting.pop()
-        if (name, of) in seen:
+        if (name, of) in observed:
             continue
-        seen.add((name, of))
+        observed.add((name, of))
         try:
             lines = importlib.metadata.requires(name) or []
         except importlib.metadata.PackageNotFoundError:
@@ -69,7 +69,7 @@ def reached(extra: str) -> set[str]:
             if one.marker is None or one.marker.evaluate({"extra": of}):
                 below = canonicalize_name(one.name)
                 waiting += [(below, ""), *((below, more) for more in one.extras)]
-    return {name for name, _ in seen} - {"palaestra"}
+    return {name for name, _ in observed} - {"palaestra"}
 
 
 def test_every_pin_is_one_exact_version_and_each_name_stands_once():
@@ -94,12 +94,12 @@ def test_what_an_extra_asks_for_is_pinned_within_its_own_bounds(extra):
         assert wanted.specifier.contains(PINS[name], prereleases=True), f"{wanted}, but pinned is {PINS[name]}"
 
 
-def test_what_is_said_to_be_unpinned_is():
+def test_what_is_reported_to_be_unpinned_is():
     names = {canonicalize_name(one.name) for those in asked_for().values() for one in those}
     assert names - set(PINS) == UNPINNED
 
 
-def test_nothing_is_installed_that_nobody_looked_at():
+def test_nothing_is_installed_that_nobody_inspected():
     """Also what others pull in is pinned, and it is that version which is there."""
     there = {
         canonicalize_name(one.metadata["Name"]): Version(one.version) for one in importlib.metadata.distributions()

@@ -32,7 +32,7 @@ def test_both_learn_from_what_was_played():
 
 
 @needs_compiler
-def test_a_rollout_is_a_copy_and_has_what_was_remembered_before_each_stretch():
+def test_a_rollout_is_a_copy_and_has_what_was_remembered_before_each_segment():
     state = new_training_state(config(policy="memory"))
     rollout = play(state)
     before = rollout.observations.clone()

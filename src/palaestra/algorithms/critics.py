@@ -87,9 +87,6 @@ class Critics:
         self.optimizer.restore(saved["critic_optimizer"])
 
 
-CRITIC_ENTRIES = ("critics", "critic_target", "critic_optimizer")  # of a capture
-
-
 def new_critics(
     policy: PolicyConfig,
     interface: EnvInterface,

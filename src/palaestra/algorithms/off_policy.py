@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from palaestra.envs.vector.in_process import Arrays, Ending, VectorEnvs
     from palaestra.policies.agent import Agent
 
+CRITIC_ENTRIES = ("critics", "critic_target", "critic_optimizer")  # of the captures of SAC and TD3
+
 
 class OffPolicy(ABC):
     """An `Algorithm` (see `palaestra.algorithms.base`) without its networks, its exploration and its updates.

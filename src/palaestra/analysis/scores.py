@@ -216,8 +216,8 @@ def _named_settings(results: SimulationResults) -> dict[Setting, Simulation]:
 
 def _free_name(result: SimulationResult, others: Sequence[SimulationResult], taken: Sequence[str]) -> str:
     """The name of the simulation; `default` becomes its environment, with settings where names would be equal."""
-    name = _plain_name(result)
-    if [_plain_name(one) for one in others].count(name) > 1:
+    name = _setting_name(result)
+    if [_setting_name(one) for one in others].count(name) > 1:
         caption = " ".join(f"{key}={value}" for key, value in result.setting.settings.items())
         name = " ".join(part for part in (name, caption, "" if result.setting.deterministic else "sampled") if part)
     number = 2
@@ -227,5 +227,5 @@ def _free_name(result: SimulationResult, others: Sequence[SimulationResult], tak
     return free
 
 
-def _plain_name(result: SimulationResult) -> str:
+def _setting_name(result: SimulationResult) -> str:
     return result.setting.env_id if result.simulation == DEFAULT else result.simulation

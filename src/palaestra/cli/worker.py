@@ -55,7 +55,7 @@ def _line(order: NodeOptions) -> str:
     use = f"use it with: palaestra eval RUN remote=true cluster.address={order.address}"
     if not order.is_head:
         return f"This machine belongs to the cluster at {order.address}; {use}; Ctrl-C leaves it."
-    join = f"others join with: palaestra worker --address {order.address}, once they have {head_token().place}"
+    join = f"others join with: palaestra worker --address {order.address}, once they have {head_token().source}"
     if order.address.is_local:
         join = "only this machine reaches it (--host IP opens it to others)"
     return f"A cluster is up at {order.address}; {join}; {use}; Ctrl-C ends it."

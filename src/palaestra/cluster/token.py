@@ -26,7 +26,7 @@ TOKEN_HINT = f"Copy the head's ~/.ray/auth_token to this machine (or set {TOKEN_
 class Token:
     """Where a token was found; Ray reads it itself."""
 
-    place: str
+    source: str
 
 
 def find_token(variables: Mapping[str, str], home: Path | None = None) -> Token | None:

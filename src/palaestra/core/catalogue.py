@@ -17,6 +17,7 @@ class KnownRank(TypedDict):
     zt: NotRequired[int]
     z: NotRequired[int]
     q: NotRequired[int]
+    z3: NotRequired[int]
     qi: NotRequired[int]
     additions: NotRequired[int]  # the fewest known, at the best rank over zt
 

@@ -38,20 +38,20 @@ class EpisodeColumns(Sequence[EpisodeResult]):
         return len(self.lengths)
 
     @overload
-    def __getitem__(self, place: int) -> EpisodeResult: ...
+    def __getitem__(self, index: int) -> EpisodeResult: ...
 
     @overload
-    def __getitem__(self, place: slice) -> tuple[EpisodeResult, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[EpisodeResult, ...]: ...
 
-    def __getitem__(self, place: int | slice) -> EpisodeResult | tuple[EpisodeResult, ...]:
-        if isinstance(place, slice):
-            return tuple(self[index] for index in range(*place.indices(len(self))))
+    def __getitem__(self, index: int | slice) -> EpisodeResult | tuple[EpisodeResult, ...]:
+        if isinstance(index, slice):
+            return tuple(self[index] for index in range(*index.indices(len(self))))
         return EpisodeResult(
             seed=None,
-            total_reward=self.total_rewards[place],
-            length=self.lengths[place],
-            terminated=self.terminated[place],
-            env_index=self.env_indices[place],
+            total_reward=self.total_rewards[index],
+            length=self.lengths[index],
+            terminated=self.terminated[index],
+            env_index=self.env_indices[index],
             env_step=self.env_step,
         )
 

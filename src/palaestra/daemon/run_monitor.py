@@ -6,7 +6,7 @@ state in one file (`keeper.json`), replaced atomically, which the next daemon re
     SIGTERM   stop: SIGTERM to the worker, after the grace period SIGKILL to its process tree
     SIGUSR1   kill: SIGKILL to the process tree
 
-See docs/decisions/0010-a-keeper-for-every-worker.md.
+See docs/decisions/0010-a-monitor-for-every-worker.md.
 """
 
 from __future__ import annotations

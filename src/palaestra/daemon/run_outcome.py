@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.errors import DamagedFile, NotFound, escape_controls
 from palaestra.core.run import MOVES, RunRecord, RunState
 from palaestra.runs.journal import Journal
-from palaestra.runs.status import moved, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,8 +128,8 @@ def read_record_or(directory: RunDirectory, known: RunRecord) -> RunRecord:
 
 def _ended_record(record: RunRecord, outcome: RunOutcome, now: float) -> RunRecord:
     if outcome.state not in MOVES[record.state]:  # the worker never reported that it ran
-        record = moved(record, RunState.RUNNING)
-    return moved(
+        record = with_state(record, RunState.RUNNING)
+    return with_state(
         record,
         outcome.state,
         ended_at=now,

@@ -45,7 +45,7 @@ from palaestra.daemon.worker_kinds import WorkerKinds, shell_command
 from palaestra.runs.documents import read_request
 from palaestra.runs.journal import Journal
 from palaestra.runs.processes import terminate
-from palaestra.runs.status import ACTIVE, moved, write_record
+from palaestra.runs.status import ACTIVE, with_state, write_record
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class Daemon:
         return replace(_submission(prepared, SubmissionOptions(), self._reserve()), attempt=attempt)
 
     def _queue_again(self, entry: RunEntry, directory: RunDirectory, submission: Submission) -> RunEntry:
-        record = moved(entry.record, RunState.QUEUED, pid=None, ended_at=None, exit_code=None, failure="")
+        record = with_state(entry.record, RunState.QUEUED, pid=None, ended_at=None, exit_code=None, failure="")
         try:
             write_submission(directory, submission)
             write_record(directory, record, durable=True)
@@ -346,7 +346,7 @@ class Daemon:
 
     def _cancel_queued(self, entry: RunEntry) -> None:
         directory = self._store.directory(entry.id)
-        record = moved(entry.record, RunState.CANCELLED, ended_at=self._clock.now(), updated_at=self._clock.now())
+        record = with_state(entry.record, RunState.CANCELLED, ended_at=self._clock.now(), updated_at=self._clock.now())
         try:
             write_record(directory, record, durable=True)
         except OSError as error:

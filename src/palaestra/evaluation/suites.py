@@ -109,17 +109,17 @@ def _example() -> str:
 
 def _refuse_duplicates(suite: Suite) -> None:
     """Compares complete environments: `{}` and `{id: …}` may be the same after the defaults are applied."""
-    seen: list[tuple[str, Any]] = []
+    earlier: list[tuple[str, Any]] = []
     for one in suite.simulations:
         seed = suite.settings.seed if one.seed is None else one.seed
         played = (one.env, one.episodes or suite.settings.episodes, seed)
-        twin = next((name for name, what in seen if what == played), "")
+        twin = next((name for name, what in earlier if what == played), "")
         if twin:
             raise UsageError(
                 f"The simulations '{twin}' and '{one.name}' of '{suite.name}' are the same in this environment.",
                 "Change one of them, or remove it.",
             )
-        seen.append((one.name, played))
+        earlier.append((one.name, played))
 
 
 SECTIONS = ("env",)

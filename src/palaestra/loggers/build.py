@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.core import plugins
 from palaestra.core.clock import SystemClock
+from palaestra.core.lazy_import import lazy_import
 from palaestra.loggers.console import ConsoleLogger
-from palaestra.loggers.csv import CsvLogger
 from palaestra.loggers.downsampling import Downsampler
 from palaestra.loggers.fanout import LoggerFanout
 from palaestra.loggers.store import MetricsStoreLogger
 from palaestra.loggers.tensorboard import TensorBoardLogger
-from palaestra.loggers.wandb.logger import WandbLogger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,8 +19,13 @@ if TYPE_CHECKING:
     from palaestra.config.loggers import LoggersConfig
     from palaestra.core.clock import Clock
     from palaestra.core.metrics_logger import MetricsLogger
+    from palaestra.loggers import csv
     from palaestra.loggers.status import RunHeader
+    from palaestra.loggers.wandb import logger as wandb
     from palaestra.runs.directory import RunDirectory
+else:
+    csv = lazy_import("palaestra.loggers.csv")
+    wandb = lazy_import("palaestra.loggers.wandb.logger")
 
 
 def build_loggers(
@@ -46,9 +50,9 @@ def build_loggers(
     if config.tensorboard:
         loggers.add("tensorboard", lambda: TensorBoardLogger(run.tensorboard, settings, clock))
     if config.csv:
-        loggers.add("csv", lambda: CsvLogger(run.metrics_csv_file))
+        loggers.add("csv", lambda: csv.CsvLogger(run.metrics_csv_file))
     if config.wandb.enabled:
-        loggers.add("wandb", lambda: WandbLogger(config.wandb, run, header.name, settings))
+        loggers.add("wandb", lambda: wandb.WandbLogger(config.wandb, run, header.name, settings))
     for name, make in plugin_makers:
         loggers.add(name, _plugin_logger(make, run, settings), every_sample=True)
     return loggers

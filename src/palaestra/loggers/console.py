@@ -38,22 +38,22 @@ LINE_SECONDS = 1.0
 WAITING_NOTES = 100
 
 
-def stderr_console() -> Console | PlainConsole:
+def stderr_console() -> Console | LineConsole:
     """rich understands NO_COLOR, FORCE_COLOR and TERM=dumb; but a forced colour makes no terminal of a pipe."""
-    return rich_console.Console(stderr=True, highlight=False) if sys.stderr.isatty() else PlainConsole()
+    return rich_console.Console(stderr=True, highlight=False) if sys.stderr.isatty() else LineConsole()
 
 
 class ConsoleLogger:
     name = "console"
 
-    def __init__(self, header: RunHeader, clock: Clock, console: Console | PlainConsole | None = None) -> None:
+    def __init__(self, header: RunHeader, clock: Clock, console: Console | LineConsole | None = None) -> None:
         self._console = console or stderr_console()
         self._clock = clock
         self._board = StatusTracker(header)
         self._drawn_at = float("-inf")
         self._is_stale = False
         self._notes: deque[str] = deque(maxlen=WAITING_NOTES)
-        self._live = None if isinstance(self._console, PlainConsole) else _start_table(self._console)
+        self._live = None if isinstance(self._console, LineConsole) else _start_table(self._console)
 
     def write(self, sample: Sample) -> None:
         self._board.take(sample)
@@ -106,7 +106,7 @@ class ConsoleLogger:
 
     def _say(self, line: str) -> None:
         line = escape_controls(line, keep="\n\t")
-        if isinstance(self._console, PlainConsole):
+        if isinstance(self._console, LineConsole):
             self._console.say(line)
         else:
             self._console.print(rich_text.Text(line), soft_wrap=True)
@@ -121,7 +121,7 @@ def _start_table(console: Console) -> Live | None:
     return live
 
 
-def can_encode(console: Console | PlainConsole) -> bool:
+def can_encode(console: Console | LineConsole) -> bool:
     """Whether a page of text can be written now without waiting. What has no descriptor never waits."""
     try:
         _, writable, _ = select([], [console.file], [], 0)
@@ -130,7 +130,7 @@ def can_encode(console: Console | PlainConsole) -> bool:
     return bool(writable)
 
 
-class PlainConsole:
+class LineConsole:
     @property
     def file(self) -> TextIO:
         """The current `sys.stderr`, which tests and notebooks replace."""

@@ -32,7 +32,7 @@ RELU_256_256 = {"hidden": [256, 256], "activation": "relu"}
 # Settings of the graph `mlp` that the user leaves out, by algorithm; PPO's are those that the graph states.
 MLP_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "pqn": {**RELU_120_84, "layer_norm": True},
+        "pqn": {**RELU_120_84, "layer_norm": True, "gain": 2**0.5},  # orthogonal first weights, as in CleanRL's script
         "dqn": RELU_120_84,
         "sac": RELU_256_256,
         "td3": RELU_256_256,

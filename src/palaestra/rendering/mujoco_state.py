@@ -90,7 +90,7 @@ class FreeCamera:
         self._targets: dict[int, Any] = {}  # by slot
 
     @property
-    def can_be_moved(self) -> bool:
+    def has_movable_camera(self) -> bool:
         return hasattr(self._renderer, "_set_cam_config")
 
     def aim(self, slot: int) -> None:

@@ -64,7 +64,7 @@ class EnvCopy:
     @property
     def can_be_shared(self) -> bool:
         """Whether no frame depends on the one before, except for the camera, which is restored."""
-        return self.camera.can_be_moved
+        return self.camera.has_movable_camera
 
     def check(self, state: EnvState) -> None:
         """Raises CopyDiffers if a value that was not sent is different here."""

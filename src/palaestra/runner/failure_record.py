@@ -10,7 +10,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.run import RunState
 from palaestra.runs.journal import Journal
 from palaestra.runs.lock import run_lock
-from palaestra.runs.status import ACTIVE, moved, read_written_record, write_record
+from palaestra.runs.status import ACTIVE, read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _write(directory: RunDirectory, rank: int, cause: str, *, leader_recorded_it
     now = SystemClock().now()
     journal.record("rank.failed", rank=rank, error=cause)
     if record.state in ACTIVE:
-        record = moved(record, RunState.FAILED, ended_at=now, exit_code=1, failure=cause)
+        record = with_state(record, RunState.FAILED, ended_at=now, exit_code=1, failure=cause)
         journal.record("run.failed", epoch=record.epoch, step=record.agent_step, error=cause, exit_code=1)
     elif record.state is RunState.FAILED and not leader_recorded_it:
         record = replace(record, failure=cause)

@@ -11,7 +11,7 @@ from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunRecord, RunState
 from palaestra.runs.journal import Journal
 from palaestra.runs.processes import process_started_at
-from palaestra.runs.status import moved, read_record, write_record
+from palaestra.runs.status import read_record, with_state, write_record
 
 if TYPE_CHECKING:
     from palaestra.core.clock import Clock
@@ -39,7 +39,7 @@ class RunSession:
     _is_gone = False  # the directory was deleted or moved
 
     def __init__(self, directory: RunDirectory, total_steps: int, clock: Clock) -> None:
-        record = moved(
+        record = with_state(
             _as_queued(read_record(directory)),
             RunState.RUNNING,
             started_at=clock.now(),
@@ -161,7 +161,7 @@ class RunSession:
             self._write()
 
     def stopping(self, reason: str) -> None:
-        self.record = moved(self.record, RunState.STOPPING)
+        self.record = with_state(self.record, RunState.STOPPING)
         self._write()
         self.journal.record("run.stopping", signal=reason, epoch=self.record.epoch, step=self.record.agent_step)
 
@@ -187,7 +187,7 @@ class RunSession:
         return {"epoch": self.record.epoch, "step": self.record.agent_step}
 
     def _end(self, state: RunState, exit_code: int, failure: str) -> None:
-        self.record = moved(self.record, state, ended_at=self._clock.now(), exit_code=exit_code, failure=failure)
+        self.record = with_state(self.record, state, ended_at=self._clock.now(), exit_code=exit_code, failure=failure)
         self._write(durable=True)
 
     def _write(self, *, durable: bool = False) -> None:

@@ -78,7 +78,7 @@ def _problem_of(name: str) -> str:
         return "this word has a meaning of its own"
     if is_run_id(name):
         return "it looks like the id of a run"
-    strange = [character for character in name if not _is_plain(character)]
+    strange = [character for character in name if not _is_allowed(character)]
     if strange:
         return f"it contains {strange[0]!r}"
     if not name[0].isalnum():
@@ -86,7 +86,7 @@ def _problem_of(name: str) -> str:
     return "it ends with a blank" if name[-1] == " " else ""
 
 
-def _is_plain(character: str) -> bool:
+def _is_allowed(character: str) -> bool:
     """Letters of any language; nothing that means something to a shell, a path, a terminal or `RUN:CHECKPOINT`."""
     return character in " -_.+=@" or unicodedata.category(character)[0] in "LNM"
 

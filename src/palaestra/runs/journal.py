@@ -32,7 +32,7 @@ class Journal:
 
     def record(self, event: str, *, level: str | None = None, **data: Any) -> None:
         """Write one entry. A full disk is said once and counted; it never stops the run."""
-        _warn_of_strangers(event, data)
+        _warn_of_unknown_names(event, data)
         entry = {
             "at": round(self._clock.now(), 6),
             "event": event,
@@ -76,7 +76,7 @@ def _decode(line: bytes) -> JournalEntry | None:
         return None
 
 
-def _warn_of_strangers(event: str, data: dict[str, Any]) -> None:
+def _warn_of_unknown_names(event: str, data: dict[str, Any]) -> None:
     """A warning, because a wrong word must not stop a run; in our tests every warning is an error."""
     if event not in EVENTS:
         warnings.warn(f"the event '{event}' is not in palaestra.runs.journal.EVENTS", stacklevel=3)

@@ -57,7 +57,7 @@ def observed(record: RunRecord) -> RunRecord:
     return record
 
 
-def moved(record: RunRecord, state: RunState, **changes: Any) -> RunRecord:
+def with_state(record: RunRecord, state: RunState, **changes: Any) -> RunRecord:
     """The record after a move that MOVES allows, with further fields changed."""
     if state not in MOVES[record.state]:
         allowed = ", ".join(sorted(MOVES[record.state])) or "nothing"

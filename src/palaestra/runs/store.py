@@ -13,18 +13,56 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.clock import Clock, SystemClock
 from palaestra.core.errors import DamagedFile, NotFound, PalaestraError, RunFailed, UsageError, did_you_mean
 from palaestra.core.run import RunRecord, RunRequest, RunState
-from palaestra.runs.directory import RunDirectory, has_only_logs
+from palaestra.runs.directory import SUBDIRECTORIES, RunDirectory, has_only_logs
 from palaestra.runs.documents import write_config, write_request
 from palaestra.runs.environment import describe_environment
-from palaestra.runs.files import fsync_directory, in_flight, is_abandoned, stamped, write_json
+from palaestra.runs.files import fsync_directory, in_flight, is_abandoned, read_json, stamped, unstamped, write_json
 from palaestra.runs.identity import RunNames, check_name, is_run_id, new_run_id, nickname
 from palaestra.runs.journal import Journal
 from palaestra.runs.lock import run_lock
-from palaestra.runs.manifest import write_manifest
 from palaestra.runs.status import ACTIVE, read_record, unreadable_record, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from palaestra.core.run import RunRequest
+
+
+SCHEMA_VERSION = 1
+
+
+def write_manifest(directory: RunDirectory, request: RunRequest, name: str) -> None:
+    """The map is the same for the whole life of a run: it says where things go, also those yet to come."""
+    manifest = {
+        "run": directory.id,
+        "name": name,
+        "kind": request.kind,
+        "recipe": request.recipe,
+        "command": request.command,
+        "submitted_by": request.submitted_by,
+        "entries": _entries(directory),
+    }
+    write_json(directory.manifest_file, stamped(manifest, SCHEMA_VERSION))
+
+
+def read_manifest(directory: RunDirectory) -> dict[str, Any]:
+    path = directory.manifest_file
+    return unstamped(read_json(path, follow_links=False), SCHEMA_VERSION, path)
+
+
+def _entries(directory: RunDirectory) -> dict[str, dict[str, str]]:
+    """By role; paths are relative to the run's directory."""
+    files = {
+        "request": (directory.request_file, "yaml"),
+        "config": (directory.config_file, "yaml"),
+        "environment": (directory.environment_file, "json"),
+        "status": (directory.status_file, "json"),
+        "journal": (directory.journal_file, "jsonl"),
+        "metrics": (directory.metrics_file, "sqlite"),
+        "eval_summary": (directory.eval_summary_file, "json"),
+    }
+    entries = {role: {"path": path.name, "kind": kind} for role, (path, kind) in files.items()}
+    return entries | {name: {"path": name, "kind": "directory"} for name in SUBDIRECTORIES}
 
 
 ENVIRONMENT_VARIABLE = "PALAESTRA_RUNS_DIR"

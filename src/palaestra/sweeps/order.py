@@ -49,7 +49,7 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def format_value(value: Any) -> str:
     """The text of a value after `key=`."""
-    if isinstance(value, str) and _is_plain_yaml(value):
+    if isinstance(value, str) and _is_unquoted_yaml(value):
         return value
     if isinstance(value, float):
         return f"{value:.12g}" if float(f"{value:.12g}") == value else repr(value)
@@ -109,7 +109,7 @@ def digest(data: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-def _is_plain_yaml(text: str) -> bool:
+def _is_unquoted_yaml(text: str) -> bool:
     """Whether YAML reads it as this text."""
     try:
         return bool(parse_yaml(text) == text)

@@ -122,10 +122,10 @@ class SweepStore:
 
     def list(self) -> list[tuple[SweepDirectory, SweepConfig | None, list[Trial], str]]:
         """Each with its config and trials, or with the error in its files."""
-        return [_look(SweepDirectory(self._root / name)) for name in self.names()]
+        return [_read_sweep(SweepDirectory(self._root / name)) for name in self.names()]
 
 
-def _look(directory: SweepDirectory) -> tuple[SweepDirectory, SweepConfig | None, list[Trial], str]:
+def _read_sweep(directory: SweepDirectory) -> tuple[SweepDirectory, SweepConfig | None, list[Trial], str]:
     try:
         return directory, directory.read_config(), directory.read_trials(), ""
     except PalaestraError as error:
@@ -180,9 +180,9 @@ def best_of(trials: list[Trial], *, is_minimized: bool) -> Trial | None:
 def ranking(trials: list[Trial], *, is_minimized: bool) -> list[Trial]:
     """Finished trials from the best to the worst, then the others; those without a value last."""
 
-    def place(trial: Trial) -> tuple[bool, bool, float, int]:
+    def sort_key(trial: Trial) -> tuple[bool, bool, float, int]:
         value = trial.value if trial.value is not None else 0.0
         is_finished = trial.state is TrialState.FINISHED
         return not is_finished, trial.value is None, value if is_minimized else -value, trial.number
 
-    return sorted(trials, key=place)
+    return sorted(trials, key=sort_key)

@@ -36,7 +36,7 @@ class CrowdBatch:
         self.agents = tasks[0].agents
         self.metadata = Crowd.metadata
         self.interface = EnvInterface(space_spec(tasks[0].observation_space), space_spec(tasks[0].action_space))
-        self._dice = [SeedStream(0)] * world_count
+        self._rng = [SeedStream(0)] * world_count
         self._playing = [0] * world_count
         self._taken = [0] * world_count
         self._shown: NDArray[np.int64] = np.zeros((world_count, self.agents), np.int64)
@@ -44,7 +44,7 @@ class CrowdBatch:
 
     def reset(self, worlds: Sequence[int], seeds: Sequence[int], tasks: Sequence[int], out: Arrays) -> None:
         for world, seed, task in zip(worlds, seeds, tasks, strict=True):
-            self._dice[world] = SeedStream(seed)
+            self._rng[world] = SeedStream(seed)
             self._playing[world] = task
             self._taken[world] = 0
             self._returns[world] = 0.0
@@ -67,7 +67,7 @@ class CrowdBatch:
 
     def _show(self, world: int, out: Arrays) -> None:
         count = self._tasks[0].count
-        self._shown[world] = [self._dice[world].next() % count for _ in range(self.agents)]
+        self._shown[world] = [self._rng[world].next() % count for _ in range(self.agents)]
         assert isinstance(out, np.ndarray), "it has one part"
         out[world * self.agents : (world + 1) * self.agents] = self._shown[world]
 
@@ -78,7 +78,7 @@ class CrowdBatch:
 
     def capture(self) -> dict[str, Any]:
         return {
-            "dice": np.array([dice.state for dice in self._dice], np.uint64),
+            "dice": np.array([dice.state for dice in self._rng], np.uint64),
             "playing": list(self._playing),
             "taken": list(self._taken),
             "shown": self._shown.copy(),
@@ -86,7 +86,7 @@ class CrowdBatch:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._dice = [SeedStream(int(dice)) for dice in state["dice"]]
+        self._rng = [SeedStream(int(dice)) for dice in state["dice"]]
         self._playing, self._taken = list(state["playing"]), list(state["taken"])
         self._shown, self._returns = state["shown"].copy(), state["returns"].copy()
 
@@ -118,28 +118,28 @@ class Crowd(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         self._batch = CrowdBatch(1, [self])
-        self._seen = np.zeros(self.agents, np.int64)
-        self._batch.reset([0], [int(self.np_random.integers(2**62)) if seed is None else seed], [0], self._seen)
-        return self._seen[0], {}
+        self._observations = np.zeros(self.agents, np.int64)
+        self._batch.reset([0], [int(self.np_random.integers(2**62)) if seed is None else seed], [0], self._observations)
+        return self._observations[0], {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         assert self._batch is not None, "it was reset"
         actions, rewards = np.zeros(self.agents, np.int64), np.zeros(self.agents, np.float32)
         actions[0] = action
-        endings = self._batch.step(actions, self._seen, rewards)
-        return self._seen[0], float(rewards[0]), False, bool(endings), {}
+        endings = self._batch.step(actions, self._observations, rewards)
+        return self._observations[0], float(rewards[0]), False, bool(endings), {}
 
     def render(self) -> Any:
         return None if self._batch is None else self._batch.render(0)
 
     def get_state(self) -> Any:
-        return None if self._batch is None else {"batch": self._batch.capture(), "seen": self._seen.copy()}
+        return None if self._batch is None else {"batch": self._batch.capture(), "seen": self._observations.copy()}
 
     def set_state(self, state: Any) -> None:
         if state is not None:
             self._batch = CrowdBatch(1, [self])
             self._batch.restore(state["batch"])
-            self._seen = state["seen"].copy()
+            self._observations = state["seen"].copy()
 
 
 if "palaestra/Crowd-v0" not in gymnasium.registry:

@@ -170,14 +170,14 @@ class Recall(gymnasium.Env[Any, Any]):
         super().reset(seed=seed, options=options)
         self._cue = int(self.np_random.integers(self._cues))
         self._steps = 0
-        return self._seen(), {}
+        return self._observation(), {}
 
     def step(self, action: Any) -> Step:
         is_asked = self._steps == self._delay
         self._steps += 1
-        return self._seen(), float(is_asked and int(action) == self._cue), is_asked, False, {}
+        return self._observation(), float(is_asked and int(action) == self._cue), is_asked, False, {}
 
-    def _seen(self) -> Any:
+    def _observation(self) -> Any:
         observation = np.zeros(self._cues + 1, np.float32)
         if self._steps == 0:
             observation[self._cue] = 1.0

@@ -50,18 +50,18 @@ def encode_json(data: Any) -> bytes:
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError):
-        text = json.dumps(to_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(to_json_types(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", errors="replace")
 
 
-def to_plain(data: Any) -> Any:
+def to_json_types(data: Any) -> Any:
     """Converts dataclasses, tuples, paths, enums and non-finite numbers to JSON types."""
     if is_dataclass(data) and not isinstance(data, type):
-        return to_plain(asdict(data))
+        return to_json_types(asdict(data))
     if isinstance(data, dict):
-        return {str(key): to_plain(value) for key, value in data.items()}
+        return {str(key): to_json_types(value) for key, value in data.items()}
     if isinstance(data, list | tuple | set | frozenset):
-        return [to_plain(value) for value in data]
+        return [to_json_types(value) for value in data]
     if isinstance(data, float):
         return data if math.isfinite(data) else None
     return data if data is None or isinstance(data, bool | int | str) else str(data)

@@ -61,7 +61,7 @@ def test_the_legend_names_what_there_is_and_nothing_else(world_of):
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(8, 5), (1, 1), (9, 4), (14, 7)])
-def test_on_a_small_screen_the_part_around_ones_own_agent_is_seen(state, columns, lines):
+def test_on_a_small_screen_the_part_around_ones_own_agent_is_observed(state, columns, lines):
     for own in (0, 1):
         shown = world_text(state, color=False, own=own, columns=columns, lines=lines).splitlines()[:-LEGEND_LINES]
         assert any("@" in line for line in shown)

@@ -100,7 +100,7 @@ def test_with_the_core_it_is_used(monkeypatch):
     assert made == [([SETTINGS], 3, 2)]
 
 
-def test_a_world_tells_its_state_with_the_numbers_of_the_same_step():
+def test_a_world_reports_its_state_with_the_numbers_of_the_same_step():
     worlds, out = opened()
     paid, _ = play(worlds, out, 5)
     message, total_reward, length = worlds.state_message(1)
@@ -124,7 +124,7 @@ def test_the_interface_is_what_the_tests_of_batches_cover():
 
 def test_the_reference_takes_the_same_arguments_in_the_same_order():
     for name in METHODS:
-        asked = list(inspect.signature(getattr(WorldBatch, name)).parameters)
+        requested = list(inspect.signature(getattr(WorldBatch, name)).parameters)
         given = list(inspect.signature(getattr(ReferenceBatch, name)).parameters)
-        assert given == asked, name
+        assert given == requested, name
     assert list(inspect.signature(ReferenceBatch).parameters) == ["tasks", "world_count", "threads"]

@@ -111,7 +111,7 @@ def test_the_same_map_is_drawn_once_and_cannot_be_painted_over():
         image[0, 0, 0] = 1
 
 
-def test_no_more_is_kept_than_fits_and_what_was_used_last_stays(monkeypatch):
+def test_no_more_is_stored_than_fits_and_what_was_used_last_stays(monkeypatch):
     size = 5 * 5 * 16 * 16 * 3
     monkeypatch.setattr(draw, "_ground_cache", OrderedDict())
     monkeypatch.setattr(draw, "MAX_CACHE_BYTES", 3 * size)
@@ -126,4 +126,4 @@ def test_no_more_is_kept_than_fits_and_what_was_used_last_stays(monkeypatch):
     ground_image(maps[3], 16)
     assert ground_image(maps[0], 16) is pictures[0]
     assert ground_image(maps[1], 16) is not pictures[1]
-    assert sum(kept.nbytes for kept in draw._ground_cache.values()) <= 3 * size
+    assert sum(stored.nbytes for stored in draw._ground_cache.values()) <= 3 * size

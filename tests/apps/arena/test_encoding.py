@@ -70,7 +70,7 @@ def test_a_step_is_much_smaller_than_an_image(episode):
     assert max(sizes) <= 16 + 13 * 8 + 7 * 9
 
 
-def test_changes_of_another_episode_or_without_a_beginning_are_refused(episode):
+def test_changes_of_another_episode_or_without_a_start_are_refused(episode):
     changes = encode_changes(episode.states[0], episode.states[1], 2)
     with pytest.raises(DamagedFile, match="changes of episode 2, but nothing was received before"):
         decode(changes)

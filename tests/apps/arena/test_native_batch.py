@@ -148,7 +148,7 @@ def test_every_step_is_that_of_the_reference(arena, seed):
     pair.play(steps=20)
 
 
-def test_what_is_asked_of_one_world_is_what_the_reference_says():
+def test_what_is_queried_of_one_world_is_what_the_reference_says():
     pair = Pair(FIGHT.model_copy(update={"inventory": {"charge": 9, "ore": 5}}), seed=1)
     pair.play(steps=45)
     ours, theirs = pair.batches
@@ -171,9 +171,9 @@ def test_either_goes_on_where_the_other_stopped(form):
 
 
 def test_both_count_with_the_same_words():
-    words = (ITEMS, STATIONS, ACTIONS, range(CODE_COUNT), SELF, FEATURES, COUNTERS)
+    arguments = (ITEMS, STATIONS, ACTIONS, range(CODE_COUNT), SELF, FEATURES, COUNTERS)
     names = ("items", "stations", "actions", "codes", "self", "features", "counters")
-    assert native_core.tables() == {name: len(word) for name, word in zip(names, words, strict=True)}
+    assert native_core.tables() == {name: len(word) for name, word in zip(names, arguments, strict=True)}
 
 
 # ---- many worlds
@@ -392,7 +392,7 @@ def test_a_world_that_is_not_there_is_refused(world):
             ask(world)
 
 
-def test_a_world_that_never_was_has_nothing_to_tell():
+def test_a_world_that_never_was_has_nothing_to_report():
     batch = NativeBatch([FIGHT], 2)
     for ask in (batch.counters, batch.returns, batch.world_state):
         with pytest.raises(ValueError, match="world 1 has never been reset"):
@@ -431,7 +431,7 @@ def test_a_reset_that_cannot_be_is_refused_and_nothing_moves(worlds, seeds, task
         ([FIGHT.model_copy(update={"inventory": {"ore": 256}})], 1, 1, "inventory=256"),
     ],
 )
-def test_settings_that_were_not_checked_at_the_door_are_refused_here(tasks, world_count, threads, message):
+def test_settings_that_were_not_checked_at_the_interface_are_refused_here(tasks, world_count, threads, message):
     with pytest.raises(ValueError, match=message):
         NativeBatch(tasks, world_count, threads)
 

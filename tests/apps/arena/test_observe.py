@@ -109,7 +109,7 @@ def test_the_cells_around_an_agent_have_their_codes_and_beyond_the_map_is_wall(w
     ]
 
 
-def test_beyond_its_sight_nothing_is_seen_not_even_the_end_of_the_map(world_of):
+def test_beyond_its_sight_nothing_is_observed_not_even_the_end_of_the_map(world_of):
     world = world_of(PLACE, view=5, sight=1)
     assert bytes_view(world.state(), world.settings, 0)["cells"].tolist() == [
         [2, 2, 2, 2, 2],
@@ -155,7 +155,7 @@ def test_an_agent_knows_what_it_carries_its_facing_freeze_last_action_and_the_ti
     assert bytes_view(world.state(), world.settings, 0)["self"].tolist() == [1, 2, 3, 4, 5, 1, 6, 2, 25]
 
 
-def test_tokens_tell_first_of_oneself_then_of_the_nearest_cells(world_of):
+def test_tokens_report_first_of_oneself_then_of_the_nearest_cells(world_of):
     world = world_of("##### #.>M# #...# #####", items=[{"ore": 2, "heart": 1}], view=3)
     assert tokens_of(world) == (
         [
@@ -232,7 +232,7 @@ def test_a_box_has_a_layer_for_each_feature(world_of):
     }
 
 
-def test_tokens_and_box_tell_the_same():
+def test_tokens_and_box_report_the_same():
     settings = LIVELY.model_copy(update={"tokens": 255})
     for state in lively_states():
         for agent in range(LIVELY.agents):
@@ -245,7 +245,7 @@ def test_tokens_and_box_tell_the_same():
             assert dropped == 0
 
 
-def test_codes_and_box_tell_the_same():
+def test_codes_and_box_report_the_same():
     codes = set()
     for state in lively_states():
         for agent in range(LIVELY.agents):

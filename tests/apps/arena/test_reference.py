@@ -47,7 +47,7 @@ def test_a_wall_ahead_only_turns_it(world_of):
     assert (positions(world), world.agents[0].facing, counted(world, "moves")) == ([(1, 1)], 0, [0])
 
 
-def test_an_agent_ahead_is_in_the_way(world_of):
+def test_an_agent_ahead_is_blocking(world_of):
     world = world_of("#### #><# ####")
     world.step([EAST, REST])
     assert positions(world) == [(1, 1), (1, 2)]

@@ -201,7 +201,7 @@ def test_a_world_that_is_over_must_be_reset_first_and_nothing_moves():
 
 
 @pytest.mark.parametrize("change", [{"agents": 4}, {"view": 7}, {"observation": "box"}, {"tokens": 17}])
-def test_tasks_that_disagree_in_what_is_seen_are_refused(change):
+def test_tasks_that_disagree_in_what_is_observed_are_refused(change):
     with pytest.raises(ValueError, match=f"must agree in {next(iter(change))}; here are"):
         ReferenceBatch([EASY, EASY.model_copy(update=change)], 1)
 

@@ -136,7 +136,7 @@ def test_an_episode_that_was_restored_is_played_and_not_recorded(recorder, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_tells_the_state_of_the_batch_that_it_was_given(recorder):
+def test_it_reports_the_state_of_the_batch_that_it_was_given(recorder):
     plain = ArenaBatch([read_settings(KWARGS)], 1)
     Played(plain, steps=7)
     Played(recorder, steps=7)
@@ -193,7 +193,7 @@ def test_the_summary_says_how_it_went(path, episode):
     assert summary["return_per_agent"] == pytest.approx(np.mean(sum(episode.rewards[1:])), abs=1e-5)
 
 
-def test_it_can_be_read_as_text_and_seen_as_an_image(path):
+def test_it_can_be_read_as_text_and_observed_as_an_image(path):
     replay = open_replay(path)
     assert replay.text_at(9, color=False).count("\n") == 10 + 2
     assert "@" in replay.text_at(9, color=False, follow=11)  # follows agent 3: it counts around
@@ -232,7 +232,7 @@ def test_a_replay_that_is_newer_or_bent_is_refused_with_the_numbers(path, change
         open_replay(rewritten(path, change))
 
 
-def test_a_bent_step_is_named_when_it_is_looked_at(path):
+def test_a_bent_step_is_named_when_it_is_inspected(path):
     replay = open_replay(rewritten(path, lambda document: document["steps"][19].update(cells=[0, 9999])))
     replay.state_at(19)
     with pytest.raises(DamagedFile, match="step 20: an agent's y"):

@@ -28,7 +28,7 @@ def test_shapes_have_the_areas_that_geometry_gives_them(canvas):
     assert area(canvas, canvas.polygon([(0.1, 0.1), (0.9, 0.1), (0.1, 0.9)])) == pytest.approx(0.32, rel=0.02)
 
 
-def test_a_heart_is_as_wide_as_asked_and_the_same_on_both_sides(canvas):
+def test_a_heart_is_as_wide_as_requested_and_the_same_on_both_sides(canvas):
     heart = canvas.heart(0.5, 0.5, 0.6)
     columns = np.flatnonzero(heart.any(0))
     assert (columns[-1] - columns[0] + 1) / heart.shape[1] == pytest.approx(0.6, abs=0.02)
@@ -95,7 +95,7 @@ def test_every_kind_and_state_of_station_looks_different_at_every_size(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_team_facing_ice_and_a_heart_are_seen_at_every_size(size):
+def test_team_facing_ice_and_a_heart_are_observed_at_every_size(size):
     plain = agent(size)
     for other in (
         agent(size, team=1),
@@ -106,7 +106,7 @@ def test_team_facing_ice_and_a_heart_are_seen_at_every_size(size):
         assert distance(plain, other) > 5
 
 
-def test_what_an_agent_carries_is_seen():
+def test_what_an_agent_carries_is_observed():
     looks = [agent(cargo=cargo) for cargo in ("", "ore", "battery", "heart")]
     looks += [agent(has_armour=True), agent(has_charge=True)]
     assert min(distance(first, second) for first, second in combinations(looks, 2)) > 1

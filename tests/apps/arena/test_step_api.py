@@ -29,7 +29,7 @@ def parts_of(out):
 
 
 @pytest.mark.parametrize("form", ["bytes", "tokens", "box"])
-def test_a_step_through_the_door_is_the_step_itself(form):
+def test_a_step_through_the_interface_is_the_step_itself(form):
     (one, one_out), (other, other_out) = (begun(observation=form) for _ in range(2))
     capsule = other.step_api()
     api = read_capsule(capsule)
@@ -53,7 +53,7 @@ def test_a_step_through_the_door_is_the_step_itself(form):
         assert all(np.array_equal(message.extras[name], values) for name, values in ending.extras.items())
 
 
-def test_the_door_says_what_is_behind_it():
+def test_the_interface_says_what_is_behind_it():
     batch, out = begun()
     capsule = batch.step_api()
     api = read_capsule(capsule)
@@ -98,7 +98,7 @@ def test_during_a_turn_nobody_else_comes_in():
     batch.step(np.zeros(ROWS, np.int64), out, rewards)
 
 
-def test_a_door_holds_its_batch_and_lets_it_go():
+def test_the_step_api_holds_its_batch_and_lets_it_go():
     batch, _ = begun()
     core = batch.worlds._core
     before = sys.getrefcount(core)
@@ -109,5 +109,5 @@ def test_a_door_holds_its_batch_and_lets_it_go():
     assert sys.getrefcount(core) == before
 
 
-def test_the_reference_in_python_has_no_door():
+def test_the_reference_in_python_has_no_interface():
     assert ReferenceBatch([read_settings(SMALL)], 1).step_api() is None

@@ -46,7 +46,7 @@ def test_false_is_sent():
     assert build_argv(ALL, values) == ["--track", "--no-cuda"]
 
 
-def test_none_is_sent_in_the_place_of_a_number_and_zero_is_not_none():
+def test_none_is_sent_instead_of_a_number_and_zero_is_not_none():
     number = argument("target_kl", "float", 0.5)
     assert build_argv([number], {"target_kl": None}) == ["--target-kl", "None"]
     values, _ = resolve_values(ALL, {"target_kl": 0})
@@ -134,7 +134,7 @@ def test_none_stays_none_where_it_may_be():
     assert ArgumentType("float", is_optional=True).convert(None) is None
 
 
-def test_a_misspelt_choice_is_answered_with_the_nearest():
+def test_a_misspelt_choice_is_replied_to_with_the_nearest():
     with pytest.raises(Mismatch, match="'linear'"):
         ArgumentType("choice", choices=("linear", "cosine")).convert("liner")
 

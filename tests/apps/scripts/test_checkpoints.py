@@ -60,7 +60,7 @@ def test_a_snapshot_becomes_a_checkpoint_with_the_script_in_it(importer, directo
     assert not path.exists()
 
 
-def test_checkpoints_are_numbered_on_and_only_some_are_kept(importer, directory, tmp_path):
+def test_checkpoints_are_numbered_on_and_only_some_are_stored(importer, directory, tmp_path):
     for step in (1, 2, 3):
         importer.commit(snapshot_file(tmp_path), step)
     assert [one.epoch for one in CheckpointManager(directory).list_all_checkpoints()] == [2, 3]

@@ -3,7 +3,7 @@ import pytest
 from palaestra.apps.scripts.metrics import ScriptMetrics
 
 
-def test_scalars_of_one_step_are_one_sample_and_timings_are_kept_apart():
+def test_scalars_of_one_step_are_one_sample_and_timings_are_separated():
     samples = ScriptMetrics().take(
         [
             ["scalar", "losses/a", 1.0, 8, 1.0],
@@ -17,7 +17,7 @@ def test_scalars_of_one_step_are_one_sample_and_timings_are_kept_apart():
     ]
 
 
-def test_episodes_are_kept_with_the_number_of_their_environment():
+def test_episodes_are_stored_with_the_number_of_their_environment():
     metrics = ScriptMetrics()
     (sample,) = metrics.take([["episode", 3, 20.0, 20, True, 40, 1.0]])
     (episode,) = sample.episodes

@@ -35,7 +35,7 @@ def test_a_folder_that_some_run_left_is_no_package(tmp_path):
     assert missing_packages(read_script(script), additional=["surely_absent"]) == ["surely_absent"]
 
 
-def test_another_interpreter_is_asked_itself(tmp_path):
+def test_another_interpreter_is_requested_itself(tmp_path):
     python = tmp_path / "python"
     python.symlink_to(sys.executable)
     script = tmp_path / "made.py"

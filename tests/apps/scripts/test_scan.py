@@ -95,7 +95,7 @@ def made(path):
     return path
 
 
-def test_the_newest_checkout_comes_first_and_none_is_kept_twice(tmp_path):
+def test_the_newest_checkout_comes_first_and_none_is_stored_twice(tmp_path):
     one, other, runs = made(tmp_path / "one"), made(tmp_path / "other"), tmp_path / "runs"
     for checkout in (one, other, one):
         remember_checkout(runs, checkout)
@@ -109,7 +109,7 @@ def test_a_checkout_that_is_gone_is_left_out(tmp_path):
     assert known_checkouts(tmp_path) == []
 
 
-def test_only_the_newest_are_kept(tmp_path):
+def test_only_the_newest_are_stored(tmp_path):
     for number in range(MAX_CHECKOUTS + 2):
         remember_checkout(tmp_path / "runs", made(tmp_path / f"checkout{number}"))
     assert len(known_checkouts(tmp_path / "runs")) == MAX_CHECKOUTS

@@ -32,7 +32,7 @@ def test_the_arguments_of_a_script_are_read_without_importing_it(write):
     assert (mark.is_known, mark.has_default, mark.default_text) == (False, True, "f()")
 
 
-def test_what_the_script_fills_in_itself_is_not_asked():
+def test_what_the_script_fills_in_itself_is_not_requested():
     script = read_script(SCRIPTS / "ppo.py")
     derived = {one.name for one in script.arguments if one.is_derived}
     assert derived == {"batch_size", "num_iterations"}

@@ -284,7 +284,7 @@ def test_a_script_that_fails_is_reported_by_its_error(runs, scripts):
 
 
 @pytest.mark.slow
-def test_a_plain_script_is_watched_too_and_says_when_nothing_was_seen(runs, tmp_path):
+def test_a_plain_script_is_watched_too_and_says_when_nothing_was_observed(runs, tmp_path):
     script = tmp_path / "plain.py"
     script.write_text("import sys\nprint('hello', sys.argv[1:])\n")
     directory = runs.make(script, kind="script", some_key=3)
@@ -365,11 +365,11 @@ def render_processes(directory):
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            words = path.read_bytes().decode(errors="replace").split("\0")
-            if any(directory.id in word for word in words) and any(
-                word.endswith("rendering/start.py") for word in words
+            arguments = path.read_bytes().decode(errors="replace").split("\0")
+            if any(directory.id in word for word in arguments) and any(
+                word.endswith("rendering/start.py") for word in arguments
             ):
-                found.append(words)
+                found.append(arguments)
     return found
 
 
@@ -382,7 +382,7 @@ def render_processes(directory):
         pytest.param("LunarLander-v3", False, marks=pytest.mark.full),
     ],
 )
-def test_every_environment_of_a_script_is_seen_in_its_own_slot(runs, scripts, env_id, asynchronous):
+def test_every_environment_of_a_script_is_observed_in_its_own_slot(runs, scripts, env_id, asynchronous):
     """Rendered by one process beside the script, which ends with it."""
     config = {"num_envs": 3, "total_timesteps": 10**9, "asynchronous": asynchronous, "env_id": env_id}
     directory = runs.make(scripts / "ppo.py", **config)

@@ -141,7 +141,9 @@ def test_many_requests_are_under_way_at_once_and_a_refusal_concerns_one(evaluato
 @pytest.mark.full
 @pytest.mark.fault("V2")
 @pytest.mark.slow
-def test_when_the_process_that_speaks_with_ray_is_lost_all_are_told_and_another_may_be_asked(target, trained_run):
+def test_when_the_process_that_speaks_with_ray_is_lost_all_are_reported_and_another_may_be_requested(
+    target, trained_run
+):
     plan = make_plan("judged:3", trained_run.env, episodes=2, seed=0)
     with RayClient(ClusterConfig(cpus=1)) as evaluator:
         number = evaluator.send(make_request(target.checkpoint, [plan]), target.checkpoint.path, trust_module=True)
@@ -163,15 +165,15 @@ def test_a_port_at_which_nobody_listens_is_one_line_at_once(target, trained_run)
         while not received and time.monotonic() < deadline:
             evaluator.wait(0.1)
             received = evaluator.collect()
-    ((request, words),) = received
+    ((request, arguments),) = received
     assert request.plans == (plan,)
-    assert f"No cluster can be reached at 127.0.0.1:{port}: Connection refused." in words
+    assert f"No cluster can be reached at 127.0.0.1:{port}: Connection refused." in arguments
 
 
 @pytest.mark.full
 @pytest.mark.fault("V2")
 @pytest.mark.slow
-def test_a_black_hole_that_accepts_and_never_answers_is_given_up_within_40_seconds(target, trained_run):
+def test_a_black_hole_that_accepts_and_never_replies_is_given_up_within_40_seconds(target, trained_run):
     plan = make_plan("judged:3", trained_run.env, episodes=2, seed=0)
     with socket.create_server(("127.0.0.1", 0)) as hole:
         address = f"127.0.0.1:{hole.getsockname()[1]}"
@@ -183,7 +185,7 @@ def test_a_black_hole_that_accepts_and_never_answers_is_given_up_within_40_secon
     assert address in str(result.error)
 
 
-def test_nothing_is_started_before_something_is_asked(trained_run, monkeypatch):
+def test_nothing_is_started_before_something_is_requested(trained_run, monkeypatch):
     monkeypatch.setenv(VARIABLE, "head:6379")
     evaluator = open_evaluator(trained_run.directory)
     assert evaluator.collect() == []
@@ -258,7 +260,7 @@ def failure(link):
     pytest.fail("it did not fail")
 
 
-def test_what_is_said_arrives_and_is_answered(open_link):
+def test_what_is_reported_arrives_and_is_replied_to(open_link):
     link = open_link(ECHO, ClusterConfig(address="head:6379"))
     link.send({"id": 1})
     assert [message["start"] for message in received(link, 2)] == ["head:6379", None]
@@ -277,7 +279,7 @@ def test_nobody_waits_for_a_process_that_does_not_listen(open_link):
     os.kill(link.pid, signal.SIGKILL)
 
 
-def test_much_that_is_said_at_once_arrives_whole(open_link):
+def test_much_that_is_reported_at_once_arrives_whole(open_link):
     link = open_link(ECHO)
     for _ in range(20):
         link.send({"text": "x" * 100_000})
@@ -297,7 +299,7 @@ def test_one_that_dies_is_named_with_its_end(open_link):
     assert error.message == "Ray on this machine is gone: its driver process was ended by SIGABRT."
 
 
-def test_what_it_said_before_it_died_is_heard(open_link):
+def test_what_it_reported_before_it_died_is_received(open_link):
     link = open_link(HEAD + "say(id=1, last=True)\nos._exit(3)\n")
     assert received(link, 1) == [{"id": 1, "last": True}]
     assert "exit code 3" in failure(link).message
@@ -334,7 +336,7 @@ def test_what_it_prints_goes_to_the_log_and_nowhere_else(open_link, tmp_path, ca
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_note_is_a_warning_and_no_answer(open_link, caplog):
+def test_a_note_is_a_warning_and_no_reply(open_link, caplog):
     link = open_link(HEAD + "say(ready=True)\nsay(note='Node left out: b.')\nsay(id=1)\nsys.stdin.read()\n")
     assert received(link, 1) == [{"id": 1}]
     assert [record.getMessage() for record in caplog.records] == ["Node left out: b."]

@@ -110,7 +110,7 @@ def test_a_suspected_share_is_dealt_again_only_when_nothing_else_waits_and_count
     assert dispatch.lost(first, "gone") == []
 
 
-def test_a_suspected_share_that_is_answered_meanwhile_is_not_played_twice():
+def test_a_suspected_share_that_is_replied_to_meanwhile_is_not_played_twice():
     dispatch = Dispatch()
     dispatch.add(1, request_of(2))
     first, second = all_work(dispatch)

@@ -23,7 +23,7 @@ def orders_of(run, *targets, options=(RAY_PREFIX,), **how):
     return make_jobs(targets, run.root, options, **how)
 
 
-def test_every_target_is_asked_for_in_every_suite(trained_run):
+def test_every_target_is_requested_in_every_suite(trained_run):
     trained_run.save(epoch=10, seed=1)
     orders = orders_of(
         trained_run,
@@ -49,7 +49,7 @@ def test_the_same_twice_is_sent_once(trained_run):
     assert [order.status for order in orders] == [Status.NEW, Status.TWICE, Status.TWICE, Status.TWICE]
 
 
-def test_what_was_judged_before_is_known_with_its_mean_unless_it_is_wanted_again(trained_run):
+def test_what_was_evaluated_before_is_known_with_its_mean_unless_it_is_wanted_again(trained_run):
     before = evaluate_target("judged:3", trained_run.root, episodes=2)
     (known,) = orders_of(trained_run, "judged:3")
     assert (known.status, known.mean) == (Status.KNOWN, before.mean)
@@ -58,7 +58,7 @@ def test_what_was_judged_before_is_known_with_its_mean_unless_it_is_wanted_again
     assert longer.status is Status.NEW
 
 
-def test_a_judgement_in_the_runs_own_simulations_counts_as_its_score_and_another_does_not(trained_run):
+def test_an_evaluation_in_the_runs_own_simulations_counts_as_its_score_and_another_does_not(trained_run):
     own, other = orders_of(
         trained_run, "judged:3", options=[RAY_PREFIX, EvaluationOptions(overrides={"env": {"max_episode_steps": 9}})]
     )
@@ -98,7 +98,7 @@ class Elsewhere:
 
     def responses(self):
         played, self.waiting = self.waiting, []
-        return [self.spoil(number, self._answer(number, request, seen)) for number, request, seen in played]
+        return [self.spoil(number, self._answer(number, request, observed)) for number, request, observed in played]
 
     def _answer(self, number, request, on_episodes):
         loaded = load_policy_target(f"judged:{request.epoch}", self.run.root).loaded
@@ -129,11 +129,11 @@ def events_of(run):
     return [entry.event for entry in read_journal(run.directory.journal_file) if entry.event.startswith("eval.")]
 
 
-def test_what_comes_back_is_written_down_as_if_judged_here(run):
-    answered = list(JobRunner(Elsewhere(run)).run(sent_orders_of(run)))
-    assert [order.status for order in answered] == [Status.DONE, Status.DONE]
+def test_what_comes_back_is_written_down_as_if_evaluated_here(run):
+    replied = list(JobRunner(Elsewhere(run)).run(sent_orders_of(run)))
+    assert [order.status for order in replied] == [Status.DONE, Status.DONE]
     remote = {line["epoch"]: line for line in read_batches(run.directory)}
-    for order in answered:
+    for order in replied:
         at_home = evaluate_target(f"judged:{order.target.checkpoint.epoch}", run.root, episodes=2)
         assert order.report.episodes == at_home.episodes
         assert remote[order.target.checkpoint.epoch]["mean"] == at_home.mean == order.mean
@@ -171,13 +171,13 @@ def test_a_part_is_written_down_as_a_part(run):
     assert {order.status for order in sent_orders_of(run)} == {Status.NEW}
 
 
-def test_when_ray_is_lost_nobody_is_asked_any_more(run, monkeypatch):
+def test_when_ray_is_lost_nobody_is_requested_any_more(run, monkeypatch):
     monkeypatch.setattr(requesting_module, "AT_ONCE", 1)
     elsewhere = Elsewhere(
         run, lambda n, result: EvaluationResult(n, result.request, None, 0, RunFailed("Ray is away."), True)
     )
-    answered = list(JobRunner(elsewhere).run(sent_orders_of(run)))
-    assert [order.error for order in answered] == ["Ray is away."] * 2
+    replied = list(JobRunner(elsewhere).run(sent_orders_of(run)))
+    assert [order.error for order in replied] == ["Ray is away."] * 2
     assert elsewhere.count == 1
 
 
@@ -220,15 +220,15 @@ def test_ray_is_not_even_thought_of_when_there_is_nothing_new(run, monkeypatch):
 
 
 def test_the_address_is_handed_on(run, monkeypatch):
-    places = []
+    locations = []
 
     def opened(where):
-        places.append(where.address)
+        locations.append(where.address)
         return Elsewhere(run)
 
     monkeypatch.setattr(requesting_module, "RayClient", opened)
     assert len(list(request_evaluations(sent_orders_of(run), {"address": "head:1"}))) == 2
-    assert places == ["head:1"]
+    assert locations == ["head:1"]
 
 
 def _is_held(run, epoch):

@@ -48,8 +48,8 @@ def test_numbers_arrive_as_they_were_to_the_last_bit():
 
 
 def test_a_refusal_says_what_and_why():
-    words = {"message": "Not with this policy.", "hint": "Take another.", "exit_code": 2}
-    refused = {"host": "there", "pid": 1, "refused": words}
+    arguments = {"message": "Not with this policy.", "hint": "Take another.", "exit_code": 2}
+    refused = {"host": "there", "pid": 1, "refused": arguments}
     assert read_response(json.dumps(refused), PLAN) == Refusal("Not with this policy.", "Take another.", 2)
 
 
@@ -89,7 +89,7 @@ def test_progress_says_who_plays_and_how_many_episodes_have_ended():
         read_response(json.dumps({**line, "finished": -1}), PLAN)
 
 
-def test_an_endless_answer_is_refused_before_it_is_read(monkeypatch):
+def test_an_endless_reply_is_refused_before_it_is_read(monkeypatch):
     monkeypatch.setattr(messages, "LARGEST_RESPONSE", 10)
     with pytest.raises(InvalidResponse, match="characters, more than 10"):
         read_response(json.dumps(answer()), PLAN)

@@ -23,7 +23,7 @@ def session(cpus=4.0, gpus=0.0, *, is_embedded=False):
     ("device", "gpus", "wanted"),
     [("cpu", 8, False), ("cuda", 0, True), ("auto", 1, False), ("auto", 2, True), ("auto", 0, False)],
 )
-def test_gpus_are_asked_for_by_name_or_where_there_is_one_for_everybody(device, gpus, wanted):
+def test_gpus_are_requested_by_name_or_where_there_is_one_for_everybody(device, gpus, wanted):
     assert wants_gpu(device, gpus, 2) is wanted
 
 
@@ -46,8 +46,8 @@ def test_ranks_are_counted_anew_on_each_machine():
 
 
 def test_under_torchrun_nothing_is_placed(monkeypatch):
-    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
-    for name, value in place.items():
+    location = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
+    for name, value in location.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="RANK=0"):
         launch_on_ray(None, 2)

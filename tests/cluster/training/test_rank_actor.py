@@ -89,7 +89,7 @@ def test_a_signal_reaches_the_rank(actor):
     assert until(made, lambda report: report.code is not None)[-1].code == -signal.SIGTERM
 
 
-def test_a_rank_that_said_nothing_has_no_account(actor):
+def test_a_rank_that_reported_nothing_has_no_account(actor):
     made, _ = actor("import sys; sys.stdin.read()")
     assert until(made, lambda report: report.code is not None)[-1].exit_report is None
 
@@ -102,7 +102,7 @@ def test_an_actor_says_whether_it_sees_the_runs(tmp_path):
     assert not RankActor(0).site("node", "10.0.0.5", str(tmp_path), "absent").sees_runs
 
 
-def test_a_machine_may_be_told_to_use_its_own_disk(tmp_path, monkeypatch):
+def test_a_machine_may_be_instructed_to_use_its_own_disk(tmp_path, monkeypatch):
     (tmp_path / "marker").touch()
     monkeypatch.setenv("PALAESTRA_OWN_DISK", "1")
     assert not RankActor(0).site("node", "10.0.0.5", str(tmp_path), "marker").sees_runs

@@ -35,8 +35,8 @@ class Method:
     def __init__(self, responses):
         self.calls, self.responses = [], responses
 
-    def remote(self, *words, **options):
-        self.calls.append(words)
+    def remote(self, *arguments, **options):
+        self.calls.append(arguments)
         return self.responses.pop(0) if self.responses else Reference(None, is_ready=False)
 
 
@@ -58,7 +58,7 @@ def test_output_goes_to_standard_error_as_it_is(capfdbinary):
     assert capfdbinary.readouterr() == (b"", "schön\n".encode())
 
 
-def test_times_of_another_machine_are_told_by_our_clock():
+def test_times_of_another_machine_are_reported_by_our_clock():
     there = 1_000_000.0
     exit_report = {"exit_code": 1, "at": there - 3, "error": "fell"}
     rank, _ = placed(Reference(RankReport(there, 7, b"", True, 1, there - 2, exit_report)))
@@ -70,7 +70,7 @@ def test_times_of_another_machine_are_told_by_our_clock():
     assert rank.ended_at == pytest.approx(rank.exit_report.at + 1, abs=1e-3)
 
 
-def test_a_machine_that_does_not_answer_is_not_waited_for_and_asked_once():
+def test_a_machine_that_does_not_reply_is_not_waited_for_and_requested_once():
     rank, actor = placed(Reference(None, is_ready=False))
     rank.poll()
     rank.poll()
@@ -78,7 +78,7 @@ def test_a_machine_that_does_not_answer_is_not_waited_for_and_asked_once():
     assert len(actor.report.calls) == 1
 
 
-def test_a_lost_actor_is_told_with_its_machine():
+def test_a_lost_actor_is_reported_with_its_machine():
     rank, _ = placed(Reference(PaperRay.exceptions.RayError("\nThe actor died.\nmore")))
     rank.poll()
     assert rank.code == 1

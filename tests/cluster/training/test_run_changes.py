@@ -117,7 +117,7 @@ def test_a_checkpoint_whose_transitions_are_missing_is_not_sent(training, scanne
     assert not [change for change in scanner.scan() if isinstance(change, RowsAppended | CheckpointSaved)]
 
 
-def test_a_new_checkpoint_is_seen_without_a_scan(training, scanner):
+def test_a_new_checkpoint_is_observed_without_a_scan(training, scanner):
     training.train(1)
     training.save()
     assert scanner.has_new_checkpoint()

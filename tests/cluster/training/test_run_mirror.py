@@ -257,7 +257,7 @@ def test_a_run_that_was_killed_here_is_continued_there_with_all_its_metrics(tmp_
         assert not list(mirror.directory.path.glob("metrics.db-*"))
 
 
-def test_a_new_run_is_seen_when_its_first_report_is_complete(pair, here, monkeypatch):
+def test_a_new_run_is_observed_when_its_first_report_is_complete(pair, here, monkeypatch):
     mirror, machine = pair
     machine.training.train(2)
     machine.training.save()
@@ -280,7 +280,7 @@ def test_a_full_disk_keeps_what_was_received_until_there_is_room(pair, monkeypat
     machine.training.save()
     write = run_mirror.write_atomic
 
-    def refuse(*words, **options):
+    def refuse(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(run_mirror, "write_atomic", refuse)
@@ -308,7 +308,7 @@ def test_a_name_that_leads_elsewhere_is_refused(pair, name, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_checkpoint_whose_bytes_changed_on_the_way_is_refused(pair):
+def test_a_checkpoint_whose_bytes_changed_meanwhile_is_refused(pair):
     mirror, machine = pair
     machine.training.train(1)
     machine.training.save()

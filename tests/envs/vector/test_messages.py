@@ -77,7 +77,7 @@ def test_the_end_of_the_other_side_is_noticed_when_listening_and_when_talking(en
         here.send(Kind.STEP)
 
 
-def test_silence_is_no_answer():
+def test_silence_is_no_reply():
     here, there = socket.socketpair()
     with here, there, pytest.raises(ReplyTimeout):
         Line(here, timeout=0.01).receive()

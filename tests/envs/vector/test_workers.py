@@ -47,11 +47,11 @@ def worker():
 
 def test_a_workers_error_is_raised_with_its_message_and_ends_the_process(worker):
     with pytest.raises(RunFailed, match="No environment named 'NoSuchThing-v0'") as failed:
-        worker.answer()
+        worker.reply()
     assert isinstance(failed.value.__cause__, InWorker)
     assert "Traceback" in str(failed.value.__cause__)
     with pytest.raises(RunFailed, match="ended with exit code 1 while it made its environments"):
-        worker.answer()
+        worker.reply()
     assert process_started_at(worker.pid) is None
     worker.ask(Kind.STEP)  # to nobody: the next answer would say so
 
@@ -71,7 +71,7 @@ def test_one_that_does_not_come_up_in_time_is_named_and_ended():
     start = {"number": 4, "first_index": 1, "count": 1, "has_tasks": False, "curriculum": {}, "env": {"id": "x"}}
     worker = WorkerProcess(start, memory, timeout=0.001)
     with pytest.raises(RunFailed, match=r"Worker process 4 \(pid \d+\) has not answered for 0.001 s, while it made"):
-        worker.answer()
+        worker.reply()
     assert process_started_at(worker.pid) is None
     os.close(memory)
 
@@ -114,12 +114,12 @@ def eventually(condition, seconds=20.0):
 
 
 def played(envs, steps, out, actions):
-    seen = []
+    observed = []
     for step in range(steps):
         result = envs.step(actions[step], out)
         finals = [(end.final_observation.tolist(), end.final_observation.dtype) for end in result.endings]
-        seen.append((out.copy().tolist(), list(result.rewards), finals, [end.episode for end in result.endings]))
-    return seen
+        observed.append((out.copy().tolist(), list(result.rewards), finals, [end.episode for end in result.endings]))
+    return observed
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", pytest.param("Pendulum-v1", marks=pytest.mark.full)])
@@ -296,10 +296,10 @@ def test_what_an_environment_prints_goes_to_the_log_and_disturbs_nothing(capfd):
     for _ in range(3):
         envs.step(np.array([0, 1, 2, 3]), out)
     envs.close()
-    said, told = capfd.readouterr()
-    assert "SAID BY" not in said
-    assert "SAID BY AN ENVIRONMENT" in told
-    assert "AND TO THE DESCRIPTOR" in told
+    reported, reports = capfd.readouterr()
+    assert "SAID BY" not in reported
+    assert "SAID BY AN ENVIRONMENT" in reports
+    assert "AND TO THE DESCRIPTOR" in reports
     assert out[3].tolist() == [40, 0]
 
 

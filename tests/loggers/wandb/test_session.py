@@ -76,7 +76,7 @@ def table(run, clock, tmp_path):
         yield table
 
 
-def test_wandb_is_asked_to_send_only_what_is_new(table):
+def test_wandb_is_requested_to_send_only_what_is_new(table):
     assert table._table.log_mode == "INCREMENTAL"
     assert table._table.columns == ["Episode", "Reward"]
 
@@ -98,13 +98,13 @@ def test_a_week_of_a_busy_run_needs_fewer_than_a_hundred_increments(table, run, 
     assert 20 < len(run.logged) < 100
 
 
-def test_the_first_rows_are_seen_within_half_a_minute(table, clock):
+def test_the_first_rows_are_observed_within_half_a_minute(table, clock):
     assert not table.is_due
     clock.seconds += 30.0
     assert table.is_due
 
 
-def test_rows_beyond_what_wandb_reads_are_not_kept(table, run, monkeypatch):
+def test_rows_beyond_what_wandb_reads_are_not_stored(table, run, monkeypatch):
     monkeypatch.setattr(wandb_session, "MAX_ROWS", 10)
     for number in range(20):
         table.add([number, 0.0])

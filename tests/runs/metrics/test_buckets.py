@@ -39,7 +39,7 @@ def by_hand(steps, values, count):
     st.integers(1, 50),
     st.randoms(use_true_random=False),
 )
-def test_stretches_match_the_definition_written_out(steps, count, random):
+def test_segments_match_the_definition_written_out(steps, count, random):
     values = [random.uniform(-5, 5) for _ in steps]
     found = to_buckets(curve(values, steps), count)
     if len(steps) <= count:
@@ -54,7 +54,7 @@ def test_stretches_match_the_definition_written_out(steps, count, random):
         assert group[0][0] <= x <= group[-1][0]
 
 
-def test_steps_too_far_apart_for_whole_numbers_of_64_bits_are_still_told_apart():
+def test_steps_too_far_apart_for_whole_numbers_of_64_bits_are_still_distinguished():
     steps = [0, 1, (1 << 61) - 1, 1 << 61, (1 << 62) - 1, 1 << 62]
     found = to_buckets(curve([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], steps), 4)
     expected = by_hand(steps, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 4)
@@ -95,7 +95,7 @@ def test_over_time_late_points_take_their_place():
     assert found.mean.tolist() == [1.0, 3.0, 2.0]
 
 
-def test_many_points_of_one_moment_are_one_stretch():
+def test_many_points_of_one_moment_are_one_segment():
     found = to_buckets(curve([1.0, 5.0, 3.0], times=[10.0, 10.0, 10.0]), 2, "time")
     assert (found.min.tolist(), found.max.tolist(), found.count.tolist()) == ([1.0], [5.0], [3])
 

@@ -24,8 +24,8 @@ from palaestra.runs.metrics.curve_files import (
 
 
 def points(first, last, seed=0):
-    dice = random.Random(seed * 1000 + first)
-    return np.array([(step * 7, 1e9 + step, dice.gauss(0, 1)) for step in range(first, last)], POINT)
+    rng = random.Random(seed * 1000 + first)
+    return np.array([(step * 7, 1e9 + step, rng.gauss(0, 1)) for step in range(first, last)], POINT)
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def test_what_was_written_verifies_and_a_flipped_bit_in_any_level_does_not(long,
 
 @pytest.mark.parametrize("buckets", [1, 3, 50, 600, 100_000])
 @pytest.mark.parametrize("axis", ["step", "time"])
-def test_whatever_window_is_asked_for_no_point_is_lost_and_none_comes_twice(long, tmp_path, buckets, axis):
+def test_whatever_window_is_requested_no_point_is_lost_and_none_comes_twice(long, tmp_path, buckets, axis):
     curve, everything = long
-    dice = random.Random(buckets)
+    rng = random.Random(buckets)
     x = everything["step" if axis == "step" else "at"]
     for _ in range(20):
-        low, high = sorted(dice.uniform(x[0] - 5, x[-1] + 5) for _ in range(2))
+        low, high = sorted(rng.uniform(x[0] - 5, x[-1] + 5) for _ in range(2))
         found = window(tmp_path, curve, buckets, axis, low, high)
         inside = everything[(x >= low) & (x <= high)]
         assert found["count"].sum() == len(inside)
@@ -142,7 +142,7 @@ def test_replacing_leaves_the_new_ones_only(tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_flipped_bit_is_seen(tmp_path):
+def test_a_flipped_bit_is_observed(tmp_path):
     extent = append_rows(tmp_path / "a", Extent(), some(0, 30))
     content = bytearray((tmp_path / "a").read_bytes())
     content[100] ^= 1
@@ -198,7 +198,7 @@ def test_a_place_among_more_rows_than_are_read_at_once_is_found_too(tmp_path):
             assert file.first_index("step", value, beyond=True) == bisect.bisect_right(steps, value)
 
 
-def test_a_part_that_is_missing_is_seen(tmp_path):
+def test_a_part_that_is_missing_is_observed(tmp_path):
     extent = append_rows(tmp_path / "a", Extent(), some(0, 30))
     os.truncate(tmp_path / "a", 100)
     with CurveFile(tmp_path / "a", extent, POINT) as file, pytest.raises(DamagedFile):

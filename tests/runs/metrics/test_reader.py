@@ -71,7 +71,7 @@ def test_the_last_point_is_the_one_with_the_greatest_step(writer, reader):
     assert reader.last("a") is None
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(writer, reader):
+def test_an_unknown_name_is_replied_to_with_the_nearest(writer, reader):
     writer.write(Sample(1, {"losses/value_loss": 1.0}))
     with pytest.raises(NotFound, match="Did you mean 'losses/value_loss'"):
         reader.series("losses/valu_loss")
@@ -167,7 +167,7 @@ def test_rows_hold_what_the_seed_decides_and_no_times(path, tmp_path):
         assert len(one.rows()) == 4
 
 
-def test_a_single_bit_of_difference_is_seen_in_the_rows(path, tmp_path):
+def test_a_single_bit_of_difference_is_observed_in_the_rows(path, tmp_path):
     other = tmp_path / "other.db"
     for file, value in ((path, 0.1), (other, math.nextafter(0.1, 1))):
         with MetricsWriter(file) as writer:

@@ -68,7 +68,7 @@ def test_no_statement_has_more_numbers_than_every_sqlite_takes(count):
     assert all(int(number) < 999 for text in texts for number in re.findall(r"\?(\d+)", text))
 
 
-def test_what_comes_later_replaces_what_was_said_of_the_same_step():
+def test_what_comes_later_replaces_what_was_reported_of_the_same_step():
     found, _ = written(make_sample(64, {"1": 1.0}), make_sample(64, {"1": 2.0}))
     assert found == [(64, 1, 2.0, 2)]
 
@@ -133,7 +133,7 @@ def test_missing_zero_nan_and_infinity_are_four_things(path):
     assert points(path) == [(1, "infinite", -math.inf), (1, "nan", None), (1, "zero", 0.0)]
 
 
-def test_rewind_forgets_all_that_came_later_and_nothing_else(path):
+def test_rewind_drops_all_that_came_later_and_nothing_else(path):
     with MetricsWriter(path) as writer:
         for step in (1, 2, 3):
             writer.write(sample(step, timings={"t": 1.0}, episodes=(EpisodeResult(None, 1.0, 1, terminated=True),)))
@@ -317,12 +317,12 @@ def test_an_evaluation_that_writes_just_now_is_waited_for(tmp_path, monkeypatch)
     brief = MetricsWriter(tmp_path / "metrics.db")
     looks = []
 
-    def look_away(seconds):
+    def disconnect(seconds):
         looks.append(seconds)
         if len(looks) == 3:
             brief.close()
 
-    monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", look_away)
+    monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", disconnect)
     with wait_for_writer(tmp_path / "metrics.db"):
         assert len(looks) == 3
 
@@ -340,9 +340,9 @@ def test_it_may_fold_in_what_a_killed_training_left_for_many_seconds_and_the_run
     monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", a_second_goes_by)
     with wait_for_writer(tmp_path / "metrics.db"):
         assert now[0] == 30.0
-    (told,) = caplog.messages
-    assert told.startswith("The run waits for its metrics: ")
-    assert f"process {os.getpid()}" in told
+    (reports,) = caplog.messages
+    assert reports.startswith("The run waits for its metrics: ")
+    assert f"process {os.getpid()}" in reports
 
 
 def test_whoever_never_leaves_is_named_in_the_end(tmp_path, monkeypatch):
@@ -368,12 +368,12 @@ def test_somebody_who_reads_all_of_a_finished_file_is_waited_for(path, impatient
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN").execute("SELECT count(*) FROM samples").fetchone()
 
-        def look_away(seconds):
+        def disconnect(seconds):
             looks.append(seconds)
             if len(looks) == 2:
                 reader.execute("COMMIT")
 
-        monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", look_away)
+        monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", disconnect)
         with wait_for_writer(path) as writer:
             writer.write(Sample(1, {"loss": 1.0}))
     assert len(looks) == 2
@@ -389,7 +389,7 @@ def test_a_file_in_use_is_not_called_damaged(path, impatient):
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete"])
-def test_a_guest_adds_to_the_file_and_leaves_its_kind(path, mode):
+def test_an_external_policy_adds_to_the_file_and_leaves_its_kind(path, mode):
     MetricsWriter(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}").fetchall()

@@ -141,6 +141,21 @@ def test_off_policy_layers_begin_as_torchs_linear(inputs):
     assert set(weights["actor.norms.0.bias"]) == {0.0}
 
 
+@pytest.mark.parametrize(("role", "action"), [("actor_critic", DiscreteSpec(3)), *ROLE_SPACES])
+def test_with_a_gain_every_layer_begins_orthogonal_whatever_the_role(role, action):
+    """PQN's default, as in CleanRL's script; with torch and without."""
+    settings = {"hidden": [7, 6], "gain": 1.5}
+    config, interface = PolicyConfig(graph="mlp", settings=settings, role=role), EnvInterface(SEEN, action)
+    torch_weights = {name: part.numpy() for name, part in build_policy(config, interface).state_dict().items()}
+    for weights in (build_numpy_network(config, interface, 1).weights(), torch_weights):
+        matrices = {name: part for name, part in weights.items() if name.endswith("weight")}
+        assert len(matrices) in (3, 6)
+        for matrix in matrices.values():
+            rows = matrix if len(matrix) <= matrix.shape[1] else matrix.T
+            np.testing.assert_allclose(rows @ rows.T, 1.5**2 * np.eye(len(rows)), atol=1e-5)
+        assert all(not part.any() for name, part in weights.items() if name.endswith("bias"))
+
+
 def test_a_log_std_of_a_stochastic_actor_is_the_bias_of_its_last_numbers():
     settings = {"hidden": [6], "log_std": -3.0}
     config, interface = PolicyConfig(graph="mlp", settings=settings, role="stochastic_actor"), EnvInterface(*BOUNDED)
@@ -211,6 +226,7 @@ def test_no_direction_is_preferred():
         PolicyConfig(graph="mlp", settings={"activation": "silu"}),
         PolicyConfig(graph="mlp", settings={"log_std": "low"}),
         PolicyConfig(graph="mlp", settings={"layer_norm": 1}),
+        PolicyConfig(graph="mlp", settings={"gain": 0}),
         PolicyConfig(graph="mlp", settings={"hidden": [4, 5], "residual": True}),
         PolicyConfig(graph="mlp", settings={"action": {"dueling": True}}),
         PolicyConfig(graph="mlp", settings={"action": {"gain": 1.0}}),

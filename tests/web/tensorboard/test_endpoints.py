@@ -99,7 +99,7 @@ def test_tensorboard_ends_with_the_daemon(client, make_run, context):
 
 
 @pytest.mark.parametrize("runs", [None, [], ["first"] * 101, "first", [1]])
-def test_what_cannot_be_asked_is_refused(client, make_run, runs):
+def test_what_cannot_be_requested_is_refused(client, make_run, runs):
     make_run("first")
     assert client.post("/api/tensorboard", json={"runs": runs}).status_code == 422
     assert client.post("/api/tensorboard", json={}).status_code == 422

@@ -318,6 +318,7 @@ export interface KnownRank {
   zt?: number;
   z?: number;
   q?: number;
+  z3?: number;
   qi?: number;
   additions?: number;
 }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from palaestra.algorithms.critics import CRITIC_ENTRIES
-from palaestra.algorithms.off_policy import OffPolicy
+from palaestra.algorithms.off_policy import CRITIC_ENTRIES, OffPolicy
 from palaestra.algorithms.schedules import value_at
 
 if TYPE_CHECKING:

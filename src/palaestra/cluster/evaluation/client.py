@@ -217,7 +217,7 @@ class DriverProcess:
                 own_session=True,  # Ctrl-C must reach only the starting process
                 can_wait=False,
             )
-        self._heard_at = self._clock.monotonic()
+        self._received_at = self._clock.monotonic()
         self.send({"cluster": cluster.model_dump(), "parent": os.getpid()})
 
     @property
@@ -242,7 +242,7 @@ class DriverProcess:
                 f"{self.name} is gone: its driver process {how}.", "Ask again when it is back."
             ) from None
         if messages:
-            self._heard_at = self._clock.monotonic()
+            self._received_at = self._clock.monotonic()
         for message in messages:
             if "error" in message and "id" not in message:
                 raise self._failed(message["error"], message["hint"], message["exit_code"])
@@ -250,7 +250,7 @@ class DriverProcess:
                 logger.warning("%s", message["note"])
         self._is_ready = self._is_ready or any("ready" in message for message in messages)
         limit = SILENT_SECONDS if self._is_ready else OPEN_SECONDS
-        if self._clock.monotonic() - self._heard_at > limit:
+        if self._clock.monotonic() - self._received_at > limit:
             self._child.process.kill()
             raise self._failed(f"{self.name} has not responded for {limit:g} s.", "It may be overloaded.")
         return [message for message in messages if "id" in message]

@@ -93,19 +93,19 @@ def _make_job(number: int, target: EvaluationTarget, options: EvaluationOptions)
 
 def _mark_known_jobs(jobs: list[EvaluationJob], *, again: bool) -> list[EvaluationJob]:
     known: dict[Path, dict[str, float]] = {}  # by run: keys of recorded evaluations and their means
-    seen: set[tuple[Path | None, str]] = set()
+    known_pairs: set[tuple[Path | None, str]] = set()
     checked = []
     for job in jobs:
         directory = job.target.directory
-        place = None if directory is None else directory.path
+        location = None if directory is None else directory.path
         if directory is not None and directory.path not in known:
             known[directory.path] = {} if again else _recorded_keys(directory)
-        mean = None if place is None else known[place].get(job.key)
-        if (place, job.key) in seen:
+        mean = None if location is None else known[location].get(job.key)
+        if (location, job.key) in known_pairs:
             job = replace(job, status=Status.TWICE)
         elif mean is not None:
             job = replace(job, status=Status.KNOWN, mean=mean)
-        seen.add((place, job.key))
+        known_pairs.add((location, job.key))
         checked.append(job)
     return checked
 
@@ -159,7 +159,7 @@ class JobRunner:
         assert path is not None, "it was found on disk"
         try:
             stack.enter_context(job.target.in_use())
-            self._tell(job, "eval.started", episodes=job.episodes, suite=job.suite, seed=_first_seed(job))
+            self._record_event(job, "eval.started", episodes=job.episodes, suite=job.suite, seed=_first_seed(job))
             trusted = job.target.is_own
             number = self._evaluator.send(job.request, path, trust_module=trusted, on_episodes=self._on_episodes)
         except PalaestraError as error:
@@ -190,10 +190,10 @@ class JobRunner:
             records.add(result.report)
 
     def _failed_with(self, job: EvaluationJob, error: PalaestraError) -> EvaluationJob:
-        self._tell(job, "eval.failed", error=str(error))
+        self._record_event(job, "eval.failed", error=str(error))
         return _failed(job, error)
 
-    def _tell(self, job: EvaluationJob, event: str, **data: Any) -> None:
+    def _record_event(self, job: EvaluationJob, event: str, **data: Any) -> None:
         if job.target.directory is not None:
             traced: dict[str, Any] = {"checkpoint": job.target.name, "epoch": job.target.checkpoint.epoch}
             Journal(job.target.directory).record(event, **traced, **data)

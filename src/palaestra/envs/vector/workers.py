@@ -77,7 +77,7 @@ class WorkerProcess:
         except ReplyTimeout:
             raise self._reply_timed_out() from None
 
-    def answer(self, on_task: Callable[[int, float | None], dict[str, Any]] | None = None) -> Any:
+    def reply(self, on_task: Callable[[int, float | None], dict[str, Any]] | None = None) -> Any:
         """What it says to what it was asked; meanwhile it may ask for tasks."""
         try:
             while (message := self._line.receive()).kind is Kind.TASK:
@@ -179,7 +179,7 @@ class WorkerEnvs:
 
     def _check_interface(self, worker: WorkerProcess, env: EnvConfig) -> None:
         try:
-            interface = decode_interface(worker.answer())
+            interface = decode_interface(worker.reply())
         except RunFailed as failure:
             if not isinstance(failure.__cause__, InWorker):  # it failed for another reason
                 raise
@@ -200,7 +200,7 @@ class WorkerEnvs:
                 worker.ask(Kind.RESET, numbers[worker.rows])
             self.own.reset(numbers[: self.own.count], _rows(out, slice(self.own.count)))
             for worker in self.workers:
-                worker.answer(self._next_task)
+                worker.reply(self._next_task)
         self._copy_out(out)
 
     def step(self, actions: np.ndarray, out: Arrays) -> VectorStep:
@@ -212,7 +212,7 @@ class WorkerEnvs:
                 worker.ask(Kind.STEP)
             rewards, endings = self.own.step(actions[: self.own.count], _rows(out, slice(self.own.count)))
             for worker in self.workers:  # in the order of their environments, because tasks are rendered in it
-                ended = worker.answer(self._next_task)
+                ended = worker.reply(self._next_task)
                 if ended:
                     endings += [_ending(one) for one in ended]
         self._copy_out(out)
@@ -262,7 +262,7 @@ class WorkerEnvs:
         }
         for worker in self.workers:
             worker.ask(Kind.LAYOUT, layout)
-            worker.answer()
+            worker.reply()
             worker.mark = self._arrays["marks"][worker.number, :2]
             worker.actions = self._arrays["actions"]
 
@@ -277,7 +277,7 @@ class WorkerEnvs:
         [worker] = [worker for worker in self.workers if worker.rows.start <= env_index < worker.rows.stop]
         with self._fail_together():
             worker.ask(Kind.RENDER, env_index)
-            rendered: dict[str, Any] = worker.answer()
+            rendered: dict[str, Any] = worker.reply()
         if "failure" in rendered:
             raise RunFailed(f"Environment {env_index} cannot be rendered: {rendered['failure']}.")
         return rendered
@@ -290,7 +290,7 @@ class WorkerEnvs:
         with self._fail_together():
             for worker in self.workers:
                 worker.ask(Kind.CAPTURE)
-            states = [self.own.capture(), *(worker.answer()["state"] for worker in self.workers)]
+            states = [self.own.capture(), *(worker.reply()["state"] for worker in self.workers)]
         if any(state is None for state in states):
             return None
         return {name: [part for state in states for part in state[name]] for name in ("envs", "returns", "lengths")}
@@ -303,7 +303,7 @@ class WorkerEnvs:
                 worker.ask(Kind.RESTORE, {name: part[worker.rows] for name, part in state.items()})
             self.own.restore({name: part[: self.own.count] for name, part in state.items()})
             for worker in self.workers:
-                worker.answer()
+                worker.reply()
 
     def close(self) -> None:
         self.own.close()

@@ -47,6 +47,7 @@ class MlpSettings(Frozen):
     hidden: tuple[PositiveInt, ...] = Field((64, 64), description="widths of the layers, first to last")
     activation: ActivationName = Field("tanh", description="after every layer")
     layer_norm: bool = Field(default=False, description="normalise what a layer gives, before its activation")
+    gain: float = Field(HIDDEN_GAIN, gt=0, description="of the orthogonal weights at the start")
     residual: bool = Field(
         default=False, description="every layer but the first adds its input to what it gives; needs equal widths"
     )
@@ -60,7 +61,7 @@ class Mlp(Component):
     def __init__(self, inputs: tuple[Signal, ...], settings: MlpSettings, interface: EnvInterface) -> None:
         super().__init__(inputs, settings, interface)
         widths = (one_vector(inputs), *settings.hidden)
-        layers = [orthogonal(nn.Linear(before, after)) for before, after in pairwise(widths)]
+        layers = [orthogonal(nn.Linear(before, after), settings.gain) for before, after in pairwise(widths)]
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for width in settings.hidden) if settings.layer_norm else None
         self.residual = settings.residual

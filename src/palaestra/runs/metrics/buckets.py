@@ -169,8 +169,8 @@ def merge_points(old: Points, new: Points) -> Points:
     both: Points = np.concatenate([old, new])
     both = both[np.argsort(both["step"], kind="stable")]
     is_last_word = np.append(both["step"][1:] != both["step"][:-1], np.ones(min(1, len(both)), bool))
-    kept: Points = both[is_last_word]
-    return kept
+    last_points: Points = both[is_last_word]
+    return last_points
 
 
 def is_appendable(last_step: int | None, new: Points) -> bool:

@@ -312,10 +312,10 @@ def _encode(name: str, curve: Curve) -> dict[str, Any]:
 def _decode(content: dict[str, Any]) -> CurveIndex:
     furthest = content["furthest"]
     curves: dict[str, Curve] = {}
-    for number, plain in enumerate(content["curves"]):
-        if plain["number"] != number or plain["name"] in curves:
-            raise ValueError(f"{plain['name']} has number {plain['number']}")
-        curves[str(plain["name"])] = _curve(plain)
+    for number, data in enumerate(content["curves"]):
+        if data["number"] != number or data["name"] in curves:
+            raise ValueError(f"{data['name']} has number {data['number']}")
+        curves[str(data["name"])] = _curve(data)
     return CurveIndex(
         identity=int(content["identity"]),
         newest_sample=int(content["newest"]),
@@ -324,13 +324,13 @@ def _decode(content: dict[str, Any]) -> CurveIndex:
     )
 
 
-def _curve(plain: dict[str, Any]) -> Curve:
-    points, *levels = (Extent(int(count), int(checksum)) for count, checksum in plain["extents"])
+def _curve(data: dict[str, Any]) -> Curve:
+    points, *levels = (Extent(int(count), int(checksum)) for count, checksum in data["extents"])
     if len(levels) != len(LEVELS):
         raise ValueError(f"{len(levels)} levels")
     last = None
-    if plain["last"] is not None:
-        step, at, value = plain["last"]
+    if data["last"] is not None:
+        step, at, value = data["last"]
         last = (int(step), float(at), math.nan if value == "NaN" else float(value))
-    flags = bool(plain["is_in_time"]), bool(plain["has_intervals"])
-    return Curve(int(plain["number"]), bool(plain["is_metric"]), points, tuple(levels), last, *flags)
+    flags = bool(data["is_in_time"]), bool(data["has_intervals"])
+    return Curve(int(data["number"]), bool(data["is_metric"]), points, tuple(levels), last, *flags)

@@ -47,6 +47,7 @@ class Settings:
     layer_norm: bool = False
     residual: bool = False
     log_std: float | None = None  # None: not set
+    gain: float | None = None  # None: PPO's, or first weights as torch.nn.Linear has them
     dueling: bool = False
 
     @property
@@ -90,20 +91,20 @@ def _write_heads(writer: ParameterWriter, actor: int, outputs: int, settings: Se
     if is_box:
         log_std = np.full(outputs, settings.log_std or 0.0)
         writer.plan.log_std_offset = writer.write("action.log_std", log_std)  # a module's own precede its layers'
-    writer.plan.action_slot = writer.layer("action.layer", actor, outputs, ACTOR_GAIN)
+    writer.plan.action_slot = writer.layer("action.layer", actor, outputs, settings.gain or ACTOR_GAIN)
     critic = writer.tower("critic", settings, "actor_critic")
-    writer.plan.value_slot = writer.layer("value.layer", critic, 1, CRITIC_GAIN)
+    writer.plan.value_slot = writer.layer("value.layer", critic, 1, settings.gain or CRITIC_GAIN)
 
 
 def _write_head_of_role(
     writer: ParameterWriter, actor: int, outputs: int, settings: Settings, role: Role, interface: EnvInterface
 ) -> None:
     is_wide = role == "stochastic_actor" and isinstance(interface.action_space, BoxSpec)
-    writer.plan.action_slot = writer.layer("action.layer", actor, 2 * outputs if is_wide else outputs)
+    writer.plan.action_slot = writer.layer("action.layer", actor, 2 * outputs if is_wide else outputs, settings.gain)
     if is_wide and settings.log_std is not None:
         writer.parts[-1][outputs:] = settings.log_std  # of the bias
     if settings.dueling:
-        writer.plan.value_slot = writer.layer("action.state_value", actor, 1)
+        writer.plan.value_slot = writer.layer("action.state_value", actor, 1, settings.gain)
 
 
 def build_numpy_critics(config: PolicyConfig, interface: EnvInterface, count: int, seed: int) -> NumpyNetwork | None:
@@ -122,7 +123,7 @@ def build_numpy_critics(config: PolicyConfig, interface: EnvInterface, count: in
     for number in range(count):
         writer = ParameterWriter(NetworkPlan([inputs]), rng, f"{number}.nodes.")
         slot = writer.tower("critic", settings, config.role)
-        writer.plan.value_slot = writer.layer("value.layer", slot, outputs)
+        writer.plan.value_slot = writer.layer("value.layer", slot, outputs, settings.gain)
         critics.append(writer)
     shapes = {name: shape for writer in critics for name, shape in writer.shapes.items()}
     values = np.concatenate([part for writer in critics for part in writer.parts])
@@ -145,7 +146,7 @@ class ParameterWriter:
 
     def tower(self, node: str, settings: Settings, role: Role) -> int:
         """The slot that its last layer writes."""
-        gain = HIDDEN_GAIN if role == "actor_critic" else None
+        gain = settings.gain or (HIDDEN_GAIN if role == "actor_critic" else None)
         widths = (self.plan.slot_sizes[0], *settings.hidden)
         layers = [
             self._write_layer(f"{node}.layers.{number}", inputs, outputs, gain)
@@ -264,6 +265,7 @@ def _is_plain(settings: Settings) -> bool:
         and settings.activation in ACTIVATIONS
         and all(type(flag) is bool for flag in (settings.layer_norm, settings.residual, settings.dueling))
         and (settings.log_std is None or type(settings.log_std) in (int, float))
+        and (settings.gain is None or (type(settings.gain) in (int, float) and settings.gain > 0))
     )
 
 

@@ -32,7 +32,7 @@ from palaestra.core.spaces import decode_interface
 from palaestra.daemon.errors import StoreRefused
 from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.files import fsync_directory
-from palaestra.runs.status import moved, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 from palaestra.web.endpoints import Call, Endpoint
 from palaestra.web.request_parsing import Query, limited_stream
@@ -295,8 +295,8 @@ def _config(upload: VerifiedUpload) -> dict[str, Any]:
 
 def _finish(directory: RunDirectory, upload: VerifiedUpload) -> None:
     """Marks the run as finished, without a process."""
-    record = moved(read_written_record(directory), RunState.RUNNING)
-    finished = moved(
+    record = with_state(read_written_record(directory), RunState.RUNNING)
+    finished = with_state(
         record,
         RunState.FINISHED,
         ended_at=record.created_at,

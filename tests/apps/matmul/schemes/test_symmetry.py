@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from palaestra.apps.matmul.schemes import symmetry
 from palaestra.apps.matmul.schemes.bit_masks import from_masks
 from palaestra.apps.matmul.schemes.factorization import Factorization, Format, naive_factorization
 from palaestra.apps.matmul.schemes.fields import Field
@@ -53,3 +54,10 @@ def test_inequivalent_schemes_of_rank_8_are_distinguished(strassen_bits):
     assert eight.rank == school.rank
     assert not are_equivalent(eight, school)
     assert are_equivalent(eight, verify(views.transposed(eight.claim)))
+
+
+def test_the_same_rows_in_another_order_and_scale_are_equivalent_at_once(strassen, monkeypatch):
+    monkeypatch.setattr(symmetry, "MAX_STEPS", 0)  # no search
+    order = [3, 1, 0, 2, 6, 5, 4]
+    turned = replace(strassen, u=-strassen.u[order], v=strassen.v[order], w=-strassen.w[order])
+    assert are_equivalent(verify(strassen), verify(turned))

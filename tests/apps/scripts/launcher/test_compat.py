@@ -96,7 +96,7 @@ def test_a_jax_script_clips_by_the_names_that_jax_had(jax_stand_in):
         'infos["final_info"]["_episode"]; AutoresetMode.SAME_STEP',
     ],
 )
-def test_names_that_the_old_one_did_not_have_tell_the_new_one(text):
+def test_names_that_the_old_one_did_not_have_report_the_new_one(text):
     assert targets_gymnasium_1(text)
 
 
@@ -138,7 +138,7 @@ def test_infos_come_out_one_by_one_and_masked_entries_are_left_out(infos):
     assert found["final_observation"] is infos["final_obs"]
 
 
-def test_who_asks_as_gymnasium_1_has_it_is_answered_too(infos):
+def test_who_asks_as_gymnasium_1_has_it_is_replied_to_too(infos):
     final = old_infos(infos, 2)["final_info"]
     assert final["_episode"].tolist() == [True, False]
     assert final["episode"]["r"][0] == 5.0

@@ -50,7 +50,7 @@ def load(monkeypatch):
     return lambda source, networks: load_excerpt(source.encode(), "made.py", networks)
 
 
-def test_the_main_block_is_left_out_and_what_stands_before_it_is_kept(load):
+def test_the_main_block_is_left_out_and_what_stands_before_it_is_stored(load):
     script = load(GUARDED, {})
     assert script.SIZE == 7
     assert script.__file__ == "made.py"

@@ -189,7 +189,7 @@ def test_a_plain_network_gives_the_largest_value_or_the_continuous_action_itself
     assert action.tolist() == given.clamp(-0.5, 0.5).tolist()
 
 
-def test_a_plain_network_of_another_shape_tells_what_it_would_have_to_offer():
+def test_a_plain_network_of_another_shape_reports_what_it_would_have_to_offer():
     policy = nn.Sequential(nn.Linear(3, 5))
     act = family_of({"policy": policy}, []).actor({"policy": policy}, BOX)
     reported = r"returns shape \[5\], an action has shape \[2\]; the network must have a method"

@@ -60,7 +60,7 @@ PATHS = {
 }
 
 
-def test_a_state_is_kept_by_the_paths_of_its_tree_with_its_network(jax):
+def test_a_state_is_stored_by_the_paths_of_its_tree_with_its_network(jax):
     network = Network()
     found = find_states({"other": Network(), "q_network": network, "q_state": state(network), "args": object()})
     assert set(found.tensors) == PATHS
@@ -79,7 +79,7 @@ def test_a_network_is_found_behind_a_compiled_function(jax):
     assert find_states(names).networks == {"agent_state": "b"}
 
 
-def test_a_state_without_a_network_is_kept_by_itself(jax):
+def test_a_state_without_a_network_is_stored_by_itself(jax):
     found = find_states({"a": Network(), "b": Network(), "agent_state": State(0, None, {"w": np.ones(1)})})
     assert (found.classes, found.networks) == ({"agent_state": "State"}, {"agent_state": ""})
 
@@ -164,7 +164,7 @@ def test_other_shapes_are_named(script):
     assert problem.endswith("that was saved: params.Dense_0.kernel is (3, 2) in the checkpoint and (4, 2) now")
 
 
-def test_a_state_without_a_network_tells_what_the_script_would_have_to_offer(script):
+def test_a_state_without_a_network_reports_what_the_script_would_have_to_offer(script):
     _, problems = make_jax_networks(script, {"agent_state": "TrainState"}, {"agent_state": ""}, {})
     assert "must have a flax module among its globals" in problems[0]
 

@@ -60,7 +60,7 @@ def test_those_that_are_wanted_are_rendered_each_into_its_slot(frame_buffer, ope
     assert reader.read(1).numbers.total_reward == 3.0
 
 
-def test_a_frame_buffer_that_is_not_there_yet_is_looked_for_again(tmp_path, open_view):
+def test_a_frame_buffer_that_is_not_there_yet_is_searched_for_again(tmp_path, open_view):
     view, now = open_view(tmp_path / "later.frames", 0.02, print), time.monotonic()
     assert view.check({0: probe(1)}, now) == now + RETRY_SECONDS
 

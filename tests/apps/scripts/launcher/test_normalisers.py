@@ -49,7 +49,7 @@ def test_every_member_has_its_own(stepped):
         assert found[f"normalisers.{index}.mean"].numpy() == pytest.approx(envs.envs[index].obs_rms.mean)
 
 
-def test_members_in_processes_of_their_own_are_asked_and_have_what_the_others_have(stepped):
+def test_members_in_processes_of_their_own_are_requested_and_have_what_the_others_have(stepped):
     alone = normalisers.collect({"envs": stepped(gymnasium.vector.SyncVectorEnv, [make, make])})
     envs = stepped(gymnasium.vector.AsyncVectorEnv, [make, make])
     found = normalisers.collect({"envs": envs})
@@ -113,7 +113,7 @@ def test_statistics_that_were_never_saved_are_missed_aloud():
     env.close()
 
 
-def test_a_gymnasium_that_cannot_be_asked_is_not_asked(monkeypatch):
+def test_a_gymnasium_that_cannot_be_requested_is_not_requested(monkeypatch):
     class Old:
         """Of 0.29; a question would end the process of an environment."""
 

@@ -52,7 +52,7 @@ def test_what_the_script_has_is_remembered_at_its_first_step_and_not_again():
     assert remembered == [None]
 
 
-def test_without_an_interval_nothing_is_saved_on_the_way():
+def test_without_an_interval_nothing_is_saved_meanwhile():
     saved = []
     observer = Observer(lambda *_: None, 0)
     observer.save = saved.append

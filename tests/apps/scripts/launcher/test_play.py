@@ -177,7 +177,7 @@ def plan(**changes):
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_plans_are_answered_by_episodes_and_nonsense_by_one_sentence(start):
+def test_plans_are_replied_to_by_episodes_and_nonsense_by_one_sentence(start):
     answers, done = ask(start, plan(), plan(seeds=[5]), plan(env_id="CartPool-v1"))
     assert [one["episode"]["seed"] for one in answers[:-1]] == [4, 5, 5], done.stdout
     assert answers[1] == answers[2], "a seed gives what it gave before"

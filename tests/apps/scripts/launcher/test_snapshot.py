@@ -69,7 +69,7 @@ def test_statistics_of_observations_are_found_down_the_wrappers():
     assert tensors["normalisers.0.count"].item() == 5.0
 
 
-def test_arguments_are_kept_as_far_as_they_are_plain():
+def test_arguments_are_stored_as_far_as_they_are_plain():
     @dataclass
     class Args:
         gamma: float = 0.9
@@ -97,7 +97,7 @@ def statistics(mean):
     return SimpleNamespace(mean=torch.tensor([mean]).numpy(), var=torch.ones(1).numpy(), count=3.0)
 
 
-def test_a_snapshot_tells_the_script_its_arguments_and_its_classes(saver, messages, tmp_path):
+def test_a_snapshot_reports_the_script_its_arguments_and_its_classes(saver, messages, tmp_path):
     saver[0].save("periodic")
     ((kind, why, path, step, classes),) = messages
     assert (kind, why, step, classes) == ("saved", "periodic", 12, {"agent": "Linear"})
@@ -152,9 +152,9 @@ def globals_of(seed, width=4, updates=0):
 
 @pytest.fixture
 def warm(tmp_path):
-    def make(kept):
+    def make(stored):
         path = tmp_path / "start.safetensors"
-        tensors, classes = snapshot.collect_tensors(kept)
+        tensors, classes = snapshot.collect_tensors(stored)
         snapshot.write(path, tensors, {"classes": json.dumps(classes)})
         start = {"weights": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         messages = []

@@ -44,7 +44,7 @@ def parse_coefficient(value: Any) -> Number:
     return _parse_text(value)
 
 
-def format_number(number: Number) -> str:
+def format_number(number: tuple[int | Fraction, int | Fraction]) -> str:
     """Text that `parse_coefficient` reads."""
     real, imaginary = number
     if not imaginary:

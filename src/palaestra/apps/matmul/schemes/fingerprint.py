@@ -63,14 +63,14 @@ def _root_of_minus_1() -> int:
 def fingerprint(proved: VerifiedFactorization) -> str:
     claim = proved.claim
     if claim.rank > MAX_COMPARED_ROWS:
-        return _row_digest(proved)
+        return row_digest(proved)
     wanted = claim.format.ascending.sides
     words = [repr(sorted(_refined(pairs))) for _, sides, pairs in pair_views(proved) if sides == wanted]
     text = f"{claim.format.ascending} {family_of(claim.field)} {claim.rank} {min(words)}"
     return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]
 
 
-def _row_digest(proved: VerifiedFactorization) -> str:
+def row_digest(proved: VerifiedFactorization) -> str:
     """For very large schemes: invariant under the order of rows and scalars within them only."""
     prime = prime_of(proved.field)
     rows = np.concatenate([_normalized(factor, prime) for factor in residue_form(proved.claim)], axis=1)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_DEPTH = 20  # of parentheses
-MAX_TERMS = 1 << 22  # of all sums together
+MAX_TERMS = 1 << 19  # of all sums together; a 16x16x16 has about 100,000
 MAX_EXPONENT = 4
 MAX_BITS = 64  # of a coefficient
 TOKEN = re.compile(r"\s*(?:(\d{1,20}(?:\.\d{1,20})?)|([A-Za-z]\w*(?:\[\d+,\s*\d+\])?)|(\*\*|[-+*/@=()]))")
 ENTRY = re.compile(r"([abcABC])(?:_?(\d{1,2})_(\d{1,2})|\[(\d{1,2}),\s*(\d{1,2})\]|(\d{2,4}))")
 UNITS = ("i", "I")
 
-Number = tuple[Fraction, Fraction]  # real and imaginary part
+Number = tuple[int | Fraction, int | Fraction]  # real and imaginary part
 Symbol = tuple[str, "tuple[int, int] | str | int"]  # a, b or c with its indices; m with the row
 Sum = dict[Symbol, Number]
 ONE: Symbol = ("1", 0)  # the constant term
@@ -58,7 +58,7 @@ def evaluate_number(text: str) -> Number:
     value = _Parser(_tokens(text), _Program()).whole(three=False)
     if not set(value) <= {ONE}:
         raise UsageError(f"Not a number: '{text[:40]}'.")
-    return value.get(ONE, (Fraction(0), Fraction(0)))
+    return value.get(ONE, (0, 0))
 
 
 @dataclass
@@ -92,7 +92,7 @@ class _Program:
         if len(self.rows) >= MAX_ROWS:
             raise UsageError("The formulas have too many products.", f"At most {MAX_ROWS:,} are read.")
         self.rows.append(sorted(factors, key=_letter_of))
-        return {(ROW, len(self.rows) - 1): (Fraction(1), Fraction(0))}
+        return {(ROW, len(self.rows) - 1): (1, 0)}
 
     def factorization(self) -> Factorization:
         """The tables; `outputs` give w, or the third sums of the rows do."""
@@ -130,7 +130,7 @@ class _Parser:
             self._accept("+")
         while True:
             for symbol, coefficient in self._product(2).items():
-                _add_term(total, symbol, _times(coefficient, (Fraction(sign), Fraction(0))))
+                _add_term(total, symbol, _times(coefficient, (sign, 0)))
             if self._accept("+"):
                 sign = 1
             elif self._accept("-"):
@@ -140,15 +140,15 @@ class _Parser:
 
     def _product(self, sums: int) -> Sum:
         """A product of numbers and at most `sums` sums; two or three sums become a row."""
-        scale: Number = (Fraction(1), Fraction(0))
+        scale: Number = (1, 0)
         found: list[Sum] = []
         divides = False
         while True:
             while self._accept("-"):
-                scale = _times(scale, (Fraction(-1), Fraction(0)))
+                scale = _times(scale, (-1, 0))
             value = self._power()
             if set(value) <= {ONE}:
-                constant = value.get(ONE, (Fraction(0), Fraction(0)))
+                constant = value.get(ONE, (0, 0))
                 scale = _times(scale, _inverse(constant) if divides else constant)
             elif divides:
                 raise UsageError("Division by a sum.", "Only numbers can be divisors.")
@@ -173,10 +173,11 @@ class _Parser:
     def _power(self) -> Sum:
         value = self._factor()
         if self._accept("**"):
-            exponent = self._factor().get(ONE, (Fraction(-1), Fraction(0)))[0]
+            exponent = self._factor().get(ONE, (-1, 0))[0]
             if exponent not in range(MAX_EXPONENT + 1) or not set(value) <= {ONE}:
                 raise UsageError("Only numbers can be raised to a power.", f"The power is at most {MAX_EXPONENT}.")
-            constant, total = value.get(ONE, (Fraction(0), Fraction(0))), (Fraction(1), Fraction(0))
+            constant = value.get(ONE, (0, 0))
+            total: Number = (1, 0)
             for _ in range(int(exponent)):
                 total = _times(total, constant)
             return {ONE: total}
@@ -197,15 +198,15 @@ class _Parser:
             self._depth -= 1
             return value
         if word[0].isdigit():
-            return {ONE: (Fraction(word), Fraction(0))}
+            return {ONE: (int(word) if word.isdigit() else Fraction(word), 0)}
         if word in self._program.names:
             return self._program.names[word]
         if word in UNITS:
-            return {ONE: (Fraction(0), Fraction(1))}
+            return {ONE: (0, 1)}
         entry = _entry(word)
         if entry is None:
             raise UsageError(f"Unknown name: '{word}'.", "Names are defined by NAME = …, or are entries such as a12.")
-        return {entry: (Fraction(1), Fraction(0))}
+        return {entry: (1, 0)}
 
     def _starts_factor(self) -> bool:
         """Factors may follow each other without a sign: a11 b11, 2 a11, (…) (…)."""
@@ -256,7 +257,7 @@ def _row_of(symbol: Symbol) -> int:
 
 
 def _add_term(total: Sum, symbol: Symbol, coefficient: Number) -> None:
-    real, imaginary = total.get(symbol, (Fraction(0), Fraction(0)))
+    real, imaginary = total.get(symbol, (0, 0))
     both = (real + coefficient[0], imaginary + coefficient[1])
     if any(max(abs(part.numerator), part.denominator).bit_length() > MAX_BITS for part in both):
         raise UsageError("A coefficient is too large.", "Is the file damaged?")
@@ -280,7 +281,7 @@ def _inverse(number: Number) -> Number:
     size = number[0] ** 2 + number[1] ** 2
     if not size:
         raise UsageError("Division by zero.")
-    return number[0] / size, -number[1] / size
+    return Fraction(number[0]) / size, Fraction(-number[1]) / size
 
 
 Indices = dict[Symbol, int]  # symbol -> column of the table

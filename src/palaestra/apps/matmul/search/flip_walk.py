@@ -52,7 +52,7 @@ class SignedWalk(Protocol):
 
 def resume_ternary_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> SignedWalk | None:
     """A walk over zt that can prefer few coefficients; None without the compiled module."""
-    return _SignedWordsWalk("TernaryWalk", current, best, rng_state, since_reduction) if IS_COMPILED else None
+    return _SignedWideWalk("TernaryWalk", current, best, rng_state, since_reduction) if IS_COMPILED else None
 
 
 def resume_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: int, ring: Field = Field.GF2) -> Walk:
@@ -60,26 +60,26 @@ def resume_walk(current: Scheme, best: Scheme, rng_state: int, since_reduction: 
     if ring is Field.GF2:
         if not IS_COMPILED:
             return PythonWalk(current, best, rng_state, since_reduction)
-        if words_needed(current) == 1:
+        if mask_width(current) == 1:
             return flips.BinaryWalk(current, best, rng_state, since_reduction)
-        return _WordsWalk("BinaryWalk", current, best, rng_state, since_reduction)
+        return _WideWalk("BinaryWalk", current, best, rng_state, since_reduction)
     if not IS_COMPILED:
         raise UsageError(f"A walk over {ring} needs the compiled walk.", SLOW_WARNING)
     name = "Modulo3Walk" if ring is Field.Z3 else "TernaryWalk"
-    return _WordsWalk(name, current, best, rng_state, since_reduction)
+    return _WideWalk(name, current, best, rng_state, since_reduction)
 
 
-def words_needed(scheme: Scheme) -> int:
-    """The words of the masks of a compiled walk: 1, 2 or 4."""
+def mask_width(scheme: Scheme) -> int:
+    """Words of 64 bits for each mask of a compiled walk: 1, 2 or 4."""
     bits = max((mask.bit_length() for row in scheme for mask in row), default=1)
     return next(words for words in (1, 2, 4) if bits <= 64 * words)
 
 
-class _WordsWalk:
+class _WideWalk:
     """A compiled walk whose masks are split into words of 64 bits."""
 
     def __init__(self, name: str, current: Scheme, best: Scheme, rng_state: int, since_reduction: int) -> None:
-        self._words = words_needed(current)
+        self._words = mask_width(current)
         kind = getattr(flips, name if self._words == 1 else f"{name}{64 * self._words}")
         self._walk = kind(self._split(current), self._split(best), rng_state, since_reduction)
 
@@ -114,7 +114,7 @@ class _WordsWalk:
         return [[sum(row[at + k] << 64 * k for k in range(count)) for at in range(0, len(row), count)] for row in rows]
 
 
-class _SignedWordsWalk(_WordsWalk):
+class _SignedWideWalk(_WideWalk):
     @property
     def weight(self) -> int:
         return int(self._walk.weight)
