@@ -171,7 +171,7 @@ def python_module(claim: Factorization, library: str = "numpy") -> str:
     _check(claim)
     if library not in LIBRARIES:
         raise UsageError(f"No library named '{library}'.", f"Known: {', '.join(LIBRARIES)}.")
-    rows, inner, columns = claim.format.sides
+    _, inner, columns = claim.format.sides
     a, b, c = entry_names(claim)
     body = [f"{name} = a[{_slice(at, inner, 'high', 'wide')}]" for at, name in enumerate(a)]
     body += [f"{name} = b[{_slice(at, columns, 'wide', 'deep')}]" for at, name in enumerate(b)]
@@ -191,7 +191,7 @@ def python_module(claim: Factorization, library: str = "numpy") -> str:
 
 
 def python_test(claim: Factorization, module: str, library: str = "numpy") -> str:
-    rows, inner, columns = claim.format.sides
+    _, inner, columns = claim.format.sides
     prime = claim.field.characteristic
     draw = DRAWS[library]
     return PYTHON_TEST.format(
@@ -206,7 +206,7 @@ def python_test(claim: Factorization, module: str, library: str = "numpy") -> st
 def cpp_header(claim: Factorization) -> str:
     """A header with `multiply(a, b, levels)` for matrices of any type of numbers."""
     _check(claim)
-    rows, inner, columns = claim.format.sides
+    _, inner, columns = claim.format.sides
     a, b, c = entry_names(claim)
     body = [
         f"const auto {name} = a.block({_corner(at, inner, 'high', 'wide')}, high, wide);" for at, name in enumerate(a)
@@ -226,7 +226,7 @@ def cpp_header(claim: Factorization) -> str:
 
 def cpp_test(claim: Factorization, file: str) -> str:
     prime = claim.field.characteristic
-    rows, inner, columns = claim.format.sides
+    _, inner, columns = claim.format.sides
     facts = {"rows": rows, "inner": inner, "columns": columns}
     return HEADER_TEST.format(file=file, name=_name(claim), remainder=f" % {prime}" if prime else "", **facts)
 
@@ -237,7 +237,7 @@ def _check(claim: Factorization) -> None:
 
 
 def _facts(claim: Factorization) -> dict[str, object]:
-    rows, inner, columns = claim.format.sides
+    _, inner, columns = claim.format.sides
     prime = claim.field.characteristic
     return {
         "title": f"Matrix multiplication {claim.format} with {claim.rank} products ({claim.field.meaning}).",
