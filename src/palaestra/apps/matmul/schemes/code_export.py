@@ -191,7 +191,7 @@ def python_module(claim: Factorization, library: str = "numpy") -> str:
 
 
 def python_test(claim: Factorization, module: str, library: str = "numpy") -> str:
-    _, inner, columns = claim.format.sides
+    rows, inner, columns = claim.format.sides
     prime = claim.field.characteristic
     draw = DRAWS[library]
     return PYTHON_TEST.format(
@@ -226,7 +226,7 @@ def cpp_header(claim: Factorization) -> str:
 
 def cpp_test(claim: Factorization, file: str) -> str:
     prime = claim.field.characteristic
-    _, inner, columns = claim.format.sides
+    rows, inner, columns = claim.format.sides
     facts = {"rows": rows, "inner": inner, "columns": columns}
     return HEADER_TEST.format(file=file, name=_name(claim), remainder=f" % {prime}" if prime else "", **facts)
 
@@ -237,7 +237,7 @@ def _check(claim: Factorization) -> None:
 
 
 def _facts(claim: Factorization) -> dict[str, object]:
-    _, inner, columns = claim.format.sides
+    rows, inner, columns = claim.format.sides
     prime = claim.field.characteristic
     return {
         "title": f"Matrix multiplication {claim.format} with {claim.rank} products ({claim.field.meaning}).",
