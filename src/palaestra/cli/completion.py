@@ -57,7 +57,7 @@ def run(arguments: Namespace) -> int:
 
 COMMAND = Command(
     name="completion",
-    summary='a completion script; in bash: eval "$(palaestra completion bash)"',
+    summary='print a completion script; in bash: eval "$(palaestra completion bash)"',
     examples=("palaestra completion bash", "palaestra completion zsh", "palaestra completion fish"),
     add_arguments=add_arguments,
     run=run,

@@ -123,7 +123,7 @@ def _mark(row: dict[str, Any]) -> str:
 
 COMMAND = Command(
     name="envs",
-    summary="environments that Gymnasium knows here; any of them is env.id=NAME",
+    summary="list the environments registered with Gymnasium; use one with env.id=NAME",
     examples=("palaestra envs", "palaestra envs cartpole", "palaestra envs --all --json"),
     add_arguments=add_arguments,
     run=run,

@@ -275,7 +275,7 @@ def candidates(_argv: Sequence[str]) -> list[str]:
 
 COMMAND = Command(
     name="eval",
-    summary="judge runs or checkpoints over fixed seeds; the score goes into the checkpoint's sidecar",
+    summary="evaluate runs or checkpoints on fixed seeds; the score is stored in the checkpoint's sidecar",
     examples=(
         "palaestra eval latest",
         "palaestra eval first:best --episodes 5 --json",

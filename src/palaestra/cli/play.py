@@ -114,7 +114,7 @@ def candidates(argv: Sequence[str]) -> list[str]:
 
 COMMAND = Command(
     name="play",
-    summary="take one agent by keyboard; a policy or chance plays the others",
+    summary="play one agent with the keyboard; the others are played by a policy or at random",
     examples=(
         "palaestra play arena.basic",
         "palaestra play arena.basic --policy first:best --agent 3",

@@ -179,7 +179,7 @@ def candidates(_argv: Sequence[str]) -> list[str]:
 
 COMMAND = Command(
     name="request-eval",
-    summary="have runs or checkpoints judged on Ray, each in every suite; results are written down here",
+    summary="evaluate runs or checkpoints on a Ray cluster, each on every suite; results are stored on this machine",
     examples=(
         "palaestra request-eval first:all --episodes 2 --dry-run",
         "palaestra request-eval first second suite=cartpole --episodes 2 --dry-run --json",

@@ -137,7 +137,7 @@ def _since(row: dict[str, Any]) -> str:
 
 COMMAND = Command(
     name="top",
-    summary="the daemon's runs in the terminal: states, rates, returns, live",
+    summary="show the daemon's runs live: states, speeds, returns",
     examples=("palaestra top", "palaestra top --once", "palaestra top --json"),
     add_arguments=add_arguments,
     run=run,

@@ -72,7 +72,7 @@ def _print_episode(episode: EpisodeResult) -> None:
 
 COMMAND = Command(
     name="video",
-    summary="film episodes of a policy as MP4, one after another or side by side",
+    summary="record episodes of a policy as MP4, one after another or side by side",
     examples=(
         "palaestra video first --episodes 1",
         "palaestra video first:latest --grid 4 --out grid.mp4",

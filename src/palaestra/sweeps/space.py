@@ -1,6 +1,6 @@
 """The values of a parameter: a list or a range. The grammar of `ppo.learning_rate=1e-4..1e-2:log`.
 
-a,b,c            one of these
+a,b,c            one of these values
 lo..hi           a number between the two, ends included
 lo..hi:log       evenly over orders of magnitude
 lo..hi:int       whole numbers only (the default for integer keys)
