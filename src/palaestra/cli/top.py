@@ -114,7 +114,7 @@ def draw(board: Board) -> RenderableType:
 
 
 def _show_live(client: Client, board: Board, listing: dict[str, Any]) -> None:
-    """Until the daemon leaves or somebody presses Ctrl-C."""
+    """Runs until the daemon ends or Ctrl-C is pressed."""
     with Live(draw(board), console=Console(), auto_refresh=False, screen=True) as live:
         drawn_at = 0.0
         for message in follow_events(client.connection, listing["sequence"], listing["boot"]):

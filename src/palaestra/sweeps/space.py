@@ -89,7 +89,7 @@ Parameter = Choices | Range
 
 
 def parse_parameter(key: str, requested: Any) -> Parameter | None:
-    """The parameter of `key=asked`; None for a single value, which is equal in all trials."""
+    """The parameter of a `key=…` argument; None for a single value, which is the same in all trials."""
     if isinstance(requested, list | tuple):
         return _choices(key, tuple(requested))
     if not isinstance(requested, str):

@@ -201,7 +201,7 @@ DRIVER = "palaestra.cluster.evaluation"
 
 
 class DriverProcess:
-    """The process that speaks with Ray. `hear` raises `RunFailed` when it is gone; it is closed then."""
+    """The process that talks to Ray. `receive` raises `RunFailed` when it has ended, and closes it."""
 
     def __init__(self, cluster: ClusterConfig, log: Path | None = None, clock: Clock | None = None) -> None:
         self._cluster = cluster
@@ -256,7 +256,7 @@ class DriverProcess:
         return [message for message in messages if "id" in message]
 
     def wait(self, seconds: float) -> None:
-        """Returns when there is something to hear, or after `seconds`."""
+        """Returns when there is a message, or after `seconds`."""
         self._child.wait(seconds)
 
     def close(self) -> None:

@@ -341,7 +341,7 @@ class _Stored:
 
 
 class WeightStore:
-    """What was put into the store; `put` is Ray's. Who takes a upload gives it back when nobody plays it any more."""
+    """Objects in Ray's store; `put` is Ray's. A user of an upload returns it when it is no longer played."""
 
     def __init__(self, put: Callable[[bytes], Any], max_idle_bytes: int = MAX_IDLE_BYTES) -> None:
         self._put = put

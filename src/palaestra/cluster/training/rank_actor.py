@@ -29,7 +29,7 @@ from palaestra.runs.store import ENVIRONMENT_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-RAY_PREFIX = "RAY_"  # variables with which Ray tells its workers who they are
+RAY_PREFIX = "RAY_"  # variables that identify Ray's workers
 FORWARDED_RAY_VARIABLES = (
     "RAY_AUTH_MODE",
     "RAY_AUTH_TOKEN",
@@ -103,7 +103,7 @@ class RankActor:
         return None if found is None else asdict(found)
 
     def listen(self, address: str) -> int:
-        """The port at which the ranks will meet; held open, so that nobody can take it meanwhile."""
+        """The port of the rendezvous; its socket stays open, so that no other process can take it."""
         host = address.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listening = socket.create_server((host, 0), family=family, backlog=128)
@@ -124,7 +124,7 @@ class RankActor:
         if delivery is not None:
             own = replace(own, runs_root=self._unpack(delivery, own.request.name))
             variables[ENVIRONMENT_VARIABLE] = str(own.runs_root)
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115  a pipe would hold up the rank when nobody reads
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  a pipe without a reader would block the rank
         self._rank = Rank(
             RankSpec(**spec) if spec is not None else SingleRun(0, 1, 0, "", 0),
             self._listening,
@@ -141,7 +141,7 @@ class RankActor:
         """`wants_run`: also what is new in the run directory; not while the driver's disk takes nothing."""
         rank = self._rank
         assert rank is not None, "started before"
-        has_ended = rank.has_ended()  # asked first: what it printed before its end must not be missed
+        has_ended = rank.has_ended()  # first, so that output before its end is not missed
         if has_ended and self._exit_report is None:
             exit_report = rank.exit_report()
             self._exit_report = {} if exit_report is None else asdict(exit_report)
@@ -235,7 +235,7 @@ def remove_abandoned(base: Path) -> None:
 
 
 def _hold_new(folder: Path) -> int:
-    """Before the folder is made: whoever cleans up meanwhile must not take it for abandoned."""
+    """Written before the folder exists, so that a concurrent clean-up does not take it for abandoned."""
     path = _lock_file(folder)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

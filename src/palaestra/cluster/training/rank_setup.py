@@ -47,7 +47,7 @@ def upload_for(config: TrainConfig, runs_root: Path, mirror: RunMirror | None) -
 
 
 def _named_checkpoint(target: str, runs_root: Path) -> dict[str, RunReport]:
-    """The run that `RUN:best` means, with that checkpoint only; empty where that cannot be told here."""
+    """The run that `RUN:best` names, with that checkpoint only; empty if it is unknown on this machine."""
     try:
         found = find_target(target, runs_root)
         directory = RunDirectory(found.directory.parent)

@@ -136,7 +136,7 @@ class RemoteRank:
             self.exit_report = self._localized(exit_report) if self.there else exit_report
 
     def _retry(self, now: float) -> None:
-        """The driver's disk was full: training goes on over there, and what it sent is written when there is room."""
+        """The driver's disk is full: training continues remotely, and what it sent is written once there is room."""
         if not self._is_behind() or now < self._retry_at:
             return
         assert self.mirror is not None, "it is behind"
@@ -171,7 +171,7 @@ class RemoteRank:
                 self.mirror.lose(message)
 
     def _fail(self, error: PalaestraError) -> None:
-        """What was received cannot be a copy of this run; the process over there need not go on."""
+        """The received files cannot belong to this run; the remote process is stopped."""
         self.kill()
         now = time.monotonic()
         self.code, self.ended_at = error.exit_code, now

@@ -189,7 +189,7 @@ class RaySlots:
 
 
 def _own_cpus(wanted: SlotRequest) -> int | None:
-    """For a Ray of one's own: whoever says how many trials go side by side means it, also on a small machine."""
+    """CPUs for a local Ray: the number of parallel trials is used even on a small machine."""
     if wanted.cpus is None and wanted.count is not None:
         return wanted.count * wanted.cpus_each
     return wanted.cpus
@@ -242,7 +242,7 @@ class RemoteTrial:
             self._finish(TrialResult(self.order.name, error.exit_code, str(error)))
 
     def lose(self) -> None:
-        """Ray says that the machine is gone; what was asked of it may never be answered."""
+        """Ray reports the machine as lost; open requests to it may never be answered."""
         if self.end is None and not self.failure:
             self._lose("its machine left the cluster")
 
@@ -313,7 +313,7 @@ class RemoteTrial:
     def _finish(self, end: TrialResult) -> None:
         self.end = end
         if end.is_lost:
-            self._ray.kill(self.actor)  # nobody may be there to remove what it wrote
+            self._ray.kill(self.actor)  # there may be no process left that could remove its files
         else:
             end_actors(self._ray, [self.actor])
         self.release()
