@@ -233,7 +233,7 @@ class DriverProcess:
         self._child.send(message)
 
     def receive(self) -> list[dict[str, Any]]:
-        """The messages that have come since the last call, except signs of life."""
+        """Messages since the last call, without heartbeats."""
         try:
             messages = self._child.receive()
         except EOFError:
@@ -260,7 +260,7 @@ class DriverProcess:
         self._child.wait(seconds)
 
     def close(self) -> None:
-        """Requests under way are given up; a Ray of our own is shut down."""
+        """Cancels open requests; an embedded Ray is shut down."""
         self._child.end(SHUTDOWN_SECONDS)
 
     def _failed(self, message: str, hint: str, exit_code: int = 1) -> RunFailed:

@@ -239,7 +239,7 @@ class Driver:
         return self._dispatch.played(work, response, self._accepted(response))
 
     def _read_late(self, reference: Any) -> None:
-        """Drops what a hung worker says; its processor is free when its task has ended."""
+        """Drops messages of a hung worker; its CPU is free when its task has ended."""
         try:
             self._ray.get(next(reference))
         except (StopIteration, self._ray.exceptions.RayError):

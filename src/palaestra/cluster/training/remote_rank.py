@@ -1,4 +1,4 @@
-"""A rank or trial on a machine of the cluster, as the driver sees it: polled without waiting; a machine may be gone."""
+"""The driver's handle of a rank or trial on a machine of the cluster: polled without blocking, as it may be lost."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class RemoteRank:
         self._signals: list[int] = []
 
     def send_signal(self, number: int) -> None:
-        """Only noted: it may come in the middle of a call into Ray, and goes out with the next poll."""
+        """Remembers the signal, which may arrive during a call into Ray; the next poll sends it."""
         self._signals.append(number)
 
     def poll(self) -> None:
-        """Pass signals on and take in what the actor has reported by now."""
+        """Sends pending signals and reads the actor's reports."""
         now = time.monotonic()
         pause, self._polled_at = min(now - self._polled_at, LONGEST_PAUSE), now
         if self.code is not None:
@@ -188,7 +188,7 @@ class RemoteRank:
 
 
 def end_actors(ray: Any, actors: Sequence[Any]) -> None:
-    """Each gets a moment to remove what it wrote on its machine; a machine that is gone is not waited for."""
+    """Ends the actors; each gets a moment to remove its files. Lost machines are not waited for."""
     closed = [actor.close.remote() for actor in actors]
     if closed:
         ray.wait(closed, num_returns=len(closed), timeout=CLOSE_SECONDS)
