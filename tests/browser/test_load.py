@@ -14,16 +14,16 @@ def test_what_is_found_is_shown_and_locked_until_it_is_overridden(open_page, tra
     page = open_page(f"#/load?run={trained[0]}")
     environment = page.get_by_label("Environment", exact=True)
     expect(environment).to_have_value("CartPole-v1")
-    for name in ("Environment", "Its settings", "Seed", "Suite"):
+    for name in ("Environment", "Environment settings", "Seed", "Suite"):
         expect(page.get_by_label(name, exact=True)).to_be_disabled()
     expect(page.get_by_role("main")).to_contain_text("mlp")
     page.get_by_role("button", name="Override").click()
     expect(environment).to_be_enabled()
-    page.get_by_label("Its settings").fill("nonsense")
+    page.get_by_label("Environment settings").fill("nonsense")
     expect(page.get_by_role("alert")).to_contain_text("Line 1")
     expect(page.get_by_role("button", name="Evaluate and watch")).to_be_disabled()
     page.get_by_role("button", name="Discard changes").click()
-    expect(page.get_by_label("Its settings")).to_have_value("")
+    expect(page.get_by_label("Environment settings")).to_have_value("")
     expect(page.get_by_role("button", name="Evaluate and watch")).to_be_enabled()
 
 

@@ -86,7 +86,7 @@ def test_control_c_leaves_the_terminal_as_it_was(play):
 
 def test_an_agent_that_there_is_not_is_refused_with_the_terminal_as_it_was(play):
     with play("arena.tiny", *SMALL, "--agent", "2") as terminal:
-        terminal.wait_for("There is no agent 2: this arena has 2")
+        terminal.wait_for("No agent 2: the arena has agents 0 to 1")
         assert terminal.wait_for_end() == 2
         assert terminal.is_as_before()
 

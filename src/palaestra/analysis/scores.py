@@ -50,7 +50,7 @@ class Cell:
     episodes: int
     over: str  # what was resampled: runs, or the episodes of one
     count: int  # how many of them
-    shade: float = 0.5  # where the mean lies between the lowest (0) and the highest (1) of its column
+    shade: float = 0.5  # position of the mean between minimum (0) and maximum (1) of its column
 
     @property
     def basis(self) -> str:

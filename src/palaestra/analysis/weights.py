@@ -25,7 +25,7 @@ class Layer:
     norm: float
     effective_rank: float  # directions in use; at most `full_rank`
     full_rank: int
-    dead_units: float  # share of units that hear next to nothing
+    dead_units: float  # share of units whose incoming weights are nearly zero
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def _target_arguments(parser: Parser) -> None:
 
 LIST = Command(
     name="checkpoints list",
-    summary="the checkpoints of a run, oldest first",
+    summary="list the checkpoints of a run, oldest first",
     examples=(
         "palaestra checkpoints list latest",
         "palaestra checkpoints list first",
@@ -111,7 +111,7 @@ LIST = Command(
 )
 SHOW = Command(
     name="checkpoints show",
-    summary="everything a checkpoint says of itself",
+    summary="show the metadata of a checkpoint",
     examples=(
         "palaestra checkpoints show latest",
         "palaestra checkpoints show first:latest",
@@ -123,7 +123,7 @@ SHOW = Command(
 )
 VERIFY = Command(
     name="checkpoints verify",
-    summary="read every byte of a run's checkpoints and compare the checksums",
+    summary="verify the checksums of a run's checkpoints",
     examples=(
         "palaestra checkpoints verify latest",
         "palaestra checkpoints verify first",
@@ -165,7 +165,7 @@ def run_export(arguments: Namespace) -> int:
 
 EXPORT = Command(
     name="checkpoints export",
-    summary="the policy of a checkpoint as bare weights or as an ONNX graph",
+    summary="export the policy of a checkpoint as weights or as an ONNX graph",
     examples=(
         "palaestra checkpoints export first weights.safetensors",
         "palaestra checkpoints export first:latest weights.pt --json",
@@ -208,7 +208,7 @@ def run_upload(arguments: Namespace) -> int:
 
 UPLOAD = Command(
     name="checkpoints upload",
-    summary="weights, sidecar and a model card to a hub",
+    summary="upload weights, sidecar and a model card to a hub",
     examples=(
         "palaestra checkpoints upload first me/cartpole --dry-run",
         "palaestra checkpoints upload first:latest me/cartpole --dry-run --json",
@@ -240,7 +240,7 @@ def run_convert(arguments: Namespace) -> int:
 
 CONVERT_COMMAND = Command(
     name="convert",
-    summary="somebody's torch file as safetensors; nothing in the file is ever run",
+    summary="convert a torch file to safetensors without executing anything in it",
     examples=(
         "palaestra convert plain.pt",
         "palaestra convert plain.pt copy.safetensors",
@@ -253,7 +253,7 @@ CONVERT = replace(CONVERT_COMMAND, name="checkpoints convert")
 
 COMMAND = Group(
     name="checkpoints",
-    summary="what runs have saved",
+    summary="manage checkpoints",
     actions={"list": LIST, "show": SHOW, "verify": VERIFY, "export": EXPORT, "convert": CONVERT, "upload": UPLOAD},
     examples=(
         "palaestra checkpoints list latest",

@@ -45,11 +45,11 @@ def run_scan(arguments: Namespace) -> int:
 
 COMMAND = Group(
     name="cleanrl",
-    summary="scripts of a CleanRL checkout, which 'palaestra train cleanrl script=PATH' runs as they are",
+    summary="scripts of a CleanRL checkout, which 'palaestra train cleanrl script=PATH' runs unmodified",
     actions={
         "scan": Command(
             name="cleanrl scan",
-            summary="every script, with what it is and what it needs, told by its text alone",
+            summary="list all scripts with their algorithm, action space and missing packages",
             examples=(
                 "palaestra cleanrl scan .",
                 "palaestra cleanrl scan ~/cleanrl",

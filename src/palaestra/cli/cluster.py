@@ -80,7 +80,7 @@ def candidates(_argv: Sequence[str]) -> list[str]:
 
 COMMAND = Command(
     name="cluster",
-    summary="show the nodes of a Ray cluster: load, versions, code, last sign of life, work in flight",
+    summary="show the nodes of a Ray cluster: load, versions, code, last heartbeat, current work",
     examples=(
         "palaestra cluster",
         "palaestra cluster cluster.address=10.0.0.5:6379",

@@ -75,10 +75,10 @@ class Group:
 
     def help_text(self) -> str:
         width = max(len(action) for action in self.actions)
-        mark = {self.default: " (when nothing else is said)"} if self.default else {}
+        mark = {self.default: " (default)"} if self.default else {}
         actions = [f"  {name:<{width}}  {action.summary}{mark.get(name, '')}" for name, action in self.actions.items()]
         head = [f"usage: palaestra {self.name} ACTION [...]", "", f"{self.summary[:1].upper()}{self.summary[1:]}.", ""]
-        tail = ["", f"'palaestra {self.name} ACTION -h' tells more.", "", "examples:"]
+        tail = ["", f"'palaestra {self.name} ACTION -h' shows the help of an action.", "", "examples:"]
         return "\n".join([*head, "actions:", *actions, *tail, *(f"  {example}" for example in self.examples)])
 
     def _refuse(self, argv: list[str]) -> int:

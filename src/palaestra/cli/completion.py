@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from palaestra.cli.parser import Parser
 
-# bash cuts words at = and :, so the line is cut anew at blanks, and what bash already has is taken off the answers
+# bash splits words at = and :, so the line is split at blanks, and the part that bash has is cut off the candidates
 BASH = r"""_palaestra() {
     local line="${COMP_LINE:0:COMP_POINT}" words current kept
     read -ra words <<< "$line"
@@ -57,7 +57,7 @@ def run(arguments: Namespace) -> int:
 
 COMMAND = Command(
     name="completion",
-    summary='a completion script; in bash: eval "$(palaestra completion bash)"',
+    summary='print a completion script; in bash: eval "$(palaestra completion bash)"',
     examples=("palaestra completion bash", "palaestra completion zsh", "palaestra completion fish"),
     add_arguments=add_arguments,
     run=run,

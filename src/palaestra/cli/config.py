@@ -53,7 +53,7 @@ def run_show(arguments: Namespace) -> int:
 
 
 def _schema_arguments(parser: Parser) -> None:
-    parser.add_flag("--json", action="store_true", help="accepted; the output is always JSON")
+    parser.add_flag("--json", action="store_true", help="accepted for consistency: the output is always JSON")
 
 
 def run_schema(_arguments: Namespace) -> int:
@@ -63,14 +63,14 @@ def run_schema(_arguments: Namespace) -> int:
 
 KEYS = Command(
     name="config keys",
-    summary="every key that can be set, with type, default and meaning",
+    summary="list all keys with type, default and meaning",
     examples=("palaestra config keys", "palaestra config keys ppo", "palaestra config keys --json"),
     add_arguments=_keys_arguments,
     run=run_keys,
 )
 SHOW = Command(
     name="config show",
-    summary="a recipe's complete settings",
+    summary="show a recipe's complete settings",
     examples=(
         "palaestra config show cartpole",
         "palaestra config show walker2d",
@@ -82,14 +82,14 @@ SHOW = Command(
 )
 SCHEMA = Command(
     name="config schema",
-    summary="the JSON schema of a training configuration",
+    summary="print the JSON schema of a training configuration",
     examples=("palaestra config schema", "palaestra config schema --json", "palaestra config schema -h"),
     add_arguments=_schema_arguments,
     run=run_schema,
 )
 COMMAND = Group(
     name="config",
-    summary="what can be set, and how",
+    summary="show the keys of a configuration",
     actions={"keys": KEYS, "show": SHOW, "schema": SCHEMA},
     examples=("palaestra config keys", "palaestra config show cartpole", "palaestra config schema"),
 )

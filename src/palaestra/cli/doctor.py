@@ -173,7 +173,7 @@ EXAMINATIONS: tuple[Callable[[], list[Finding]], ...] = (
 
 COMMAND = Command(
     name="doctor",
-    summary="what this machine has and what is missing",
+    summary="check this machine and list what is missing",
     examples=("palaestra doctor", "palaestra doctor --json", "palaestra doctor -h"),
     add_arguments=add_arguments,
     run=run,

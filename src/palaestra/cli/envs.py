@@ -28,7 +28,7 @@ EXTRA_OF = {
     "minigrid": "minigrid",
 }
 CHEAP = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")  # made in a millisecond, without an extra
-FOREIGN = ("gymnasium.envs.phys2d", "gymnasium.envs.tabular")  # need JAX, which is no extra of ours
+FOREIGN = ("gymnasium.envs.phys2d", "gymnasium.envs.tabular")  # need JAX, for which there is no extra
 REGISTER_ON_IMPORT = ("ale_py", "minigrid")
 FEW = 8  # so many environments may be made to look at their spaces, whatever they cost
 
@@ -123,7 +123,7 @@ def _mark(row: dict[str, Any]) -> str:
 
 COMMAND = Command(
     name="envs",
-    summary="environments that Gymnasium knows here; any of them is env.id=NAME",
+    summary="list the environments registered with Gymnasium; use one with env.id=NAME",
     examples=("palaestra envs", "palaestra envs cartpole", "palaestra envs --all --json"),
     add_arguments=add_arguments,
     run=run,

@@ -107,7 +107,7 @@ def run(arguments: Namespace) -> int:
     if eval_arguments.is_remote:
         _refuse_local_things(arguments)
     for target in eval_arguments.targets:
-        find_target(target, runs_root())  # a slip in a name is told before torch is loaded
+        find_target(target, runs_root())  # reports a wrong name before torch is imported
     reports: list[SuiteReport] = []
     with stop_on_signals() as stop:
         try:
@@ -241,7 +241,7 @@ def show(reports: list[SuiteReport], *, as_json: bool) -> None:
 
 
 def show_batch(batch: int, report: SuiteReport, *, as_json: bool) -> None:
-    """As it comes: whoever reads a pipe need not wait for the end, which may never be."""
+    """Printed at once: a reader of the pipe must not wait for the end, since --repeat has none."""
     if as_json:
         print_json({"batch": batch, **in_full(report)}, indent=None)
         return
@@ -275,7 +275,7 @@ def candidates(_argv: Sequence[str]) -> list[str]:
 
 COMMAND = Command(
     name="eval",
-    summary="judge runs or checkpoints over fixed seeds; the score goes into the checkpoint's sidecar",
+    summary="evaluate runs or checkpoints on fixed seeds; the score is stored in the checkpoint's sidecar",
     examples=(
         "palaestra eval latest",
         "palaestra eval first:best --episodes 5 --json",

@@ -1,4 +1,4 @@
-"""What `eval` and `request-eval` have in common: the same plan of episodes, asked for by the same words."""
+"""Arguments that `eval` and `request-eval` share: the plan of an evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `palaestra` command: a table of verbs; only the one that is asked for is imported.
+"""The `palaestra` command: a table of verbs, of which only the requested one is imported.
 
 Exit codes: 0 ok, 1 run failed, 2 usage, 3 not found, 4 missing extra, 5 below --min-score, 130 interrupted.
 Errors of ours are one clear line; anything else is a defect of ours and keeps its traceback.
@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
     except PalaestraError as error:
         _complain(error)
         return error.exit_code
-    except BrokenPipeError:  # `palaestra runs | head`: the reader has left, nobody is to be told
+    except BrokenPipeError:  # `palaestra runs | head`: the reader has ended; not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def direct_output(argv: list[str]) -> str | None:
-    """The text of the help, of the version or of a completion; None when a command is asked for."""
+    """The text of the help, of the version or of a completion; None for other commands."""
     if not argv or argv[0] in {"-h", "--help", "help"}:
         return help_text()
     if argv[0] in {"--version", "-V"}:
@@ -148,13 +148,13 @@ def help_text() -> str:
         [
             "usage: palaestra VERB [recipe | run] [key=value ...] [--flags]",
             "",
-            "Train, judge and keep reinforcement-learning agents.",
-            "What belongs to the experiment is key=value, what belongs to the command is a flag.",
+            "Train, evaluate and manage reinforcement-learning agents.",
+            "Settings of an experiment are key=value, options of a command are flags.",
             "",
             "verbs:",
             *verbs,
             "",
-            "'palaestra VERB -h' tells more. 'sim' is another name for 'eval'.",
+            "'palaestra COMMAND -h' shows the help of a command. 'sim' is an alias of 'eval'.",
             "",
             "examples:",
             *examples,

@@ -107,7 +107,7 @@ def _submit(prepared: Prepared, train_arguments: TrainArguments, command: str, *
 
 
 def _work(command: list[str], directory: RunDirectory, *, is_quiet: bool) -> int:
-    """Its output goes into the run's log, as with a daemon, and to stderr for whoever sits here."""
+    """Runs the worker; its output goes to the run's log, as with a daemon, and to stderr."""
     environment = {**os.environ, RUN_ID_VARIABLE: directory.id}
     with (
         directory.output_file().open("ab", buffering=0) as log,

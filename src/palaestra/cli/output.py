@@ -29,7 +29,7 @@ def print_json(data: Any, indent: int | None = 2) -> None:
 
 
 def json_text(data: Any, indent: int | None = None) -> str:
-    """The same values to whoever parses it, and no control character to a terminal."""
+    """JSON with the same values, but without control characters that a terminal would interpret."""
     text = json.dumps(to_json_data(data), indent=indent, ensure_ascii=False, allow_nan=False)
     return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 

@@ -53,7 +53,7 @@ def run(arguments: Namespace) -> int:
     env = find_env(target, parse_overrides(settings))
     make_game = find_game(env.id)
     if arguments.policy:
-        find_target(arguments.policy, runs_root())  # a slip in the name is told before torch is loaded
+        find_target(arguments.policy, runs_root())  # reports a wrong name before torch is imported
     require_terminal("palaestra play", "Run it in a terminal window; 'palaestra eval' plays without a person.")
     game: Game = make_game(env_kwargs(env), arguments.agent, arguments.seed, _hiring(arguments.policy))
     play(game)
@@ -114,7 +114,7 @@ def candidates(argv: Sequence[str]) -> list[str]:
 
 COMMAND = Command(
     name="play",
-    summary="take one agent by keyboard; a policy or chance plays the others",
+    summary="play one agent with the keyboard; the others are played by a policy or at random",
     examples=(
         "palaestra play arena.basic",
         "palaestra play arena.basic --policy first:best --agent 3",

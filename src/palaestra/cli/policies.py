@@ -128,7 +128,7 @@ LIST = Command(
 )
 SHOW = Command(
     name="policies show",
-    summary="a policy's nodes, with shapes and numbers of weights",
+    summary="show a policy's nodes, shapes and numbers of parameters",
     examples=(
         "palaestra policies show mlp",
         "palaestra policies show mlp env.id=Pendulum-v1 'policy.settings.hidden=[32]'",
@@ -140,7 +140,7 @@ SHOW = Command(
 )
 COMMAND = Group(
     name="policies",
-    summary="networks by name, and what they look like",
+    summary="list the policies and show their networks",
     actions={"list": LIST, "show": SHOW},
     default="list",
     examples=("palaestra policies", "palaestra policies show fast", "palaestra policies show mlp env.id=Acrobot-v1"),

@@ -55,7 +55,7 @@ def _mark(row: dict[str, Any]) -> str:
 
 COMMAND = Command(
     name="recipes",
-    summary="what can be trained by name",
+    summary="list the recipes",
     examples=("palaestra recipes", "palaestra recipes walker", "palaestra recipes --json"),
     add_arguments=add_arguments,
     run=run,

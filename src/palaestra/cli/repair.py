@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> int:
 
 COMMAND = Command(
     name="repair",
-    summary="make the daemon's index anew from the runs; no run is touched",
+    summary="rebuild the daemon's index from the runs; runs are not changed",
     examples=("palaestra repair", "palaestra repair --json", "palaestra repair -h"),
     add_arguments=add_arguments,
     run=run,

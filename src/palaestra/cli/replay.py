@@ -94,7 +94,7 @@ def _screen(replay: Replay, playback: Playback, size: tuple[int, int], *, color:
 
 COMMAND = Command(
     name="replay",
-    summary="watch a recorded episode in the terminal; 'palaestra eval RUN --replays' records some",
+    summary="show a recorded episode in the terminal; 'palaestra eval RUN --replays' records episodes",
     examples=(
         "palaestra replay first",
         "palaestra replay first --step 10 --speed 4",

@@ -75,7 +75,7 @@ def run(arguments: Namespace) -> int:
     if not request_arguments.targets:
         raise UsageError("'palaestra request-eval' needs a run.", "For example: palaestra request-eval latest:all")
     for target in request_arguments.targets:
-        find_target(target.removesuffix(ALL), runs_root())  # a slip in a name is told before torch is loaded
+        find_target(target.removesuffix(ALL), runs_root())  # reports a wrong name before torch is imported
     orders = _orders(request_arguments, arguments)
     if arguments.dry_run:
         show(orders, as_json=arguments.json, in_full=True)
@@ -109,7 +109,7 @@ def _orders(request_arguments: RequestArguments, arguments: Namespace) -> list[E
 
 
 def _request(orders: list[EvaluationJob], cluster: dict[str, Any], stop: StopRequest) -> dict[int, EvaluationJob]:
-    """By number, as far as they were answered before somebody had enough."""
+    """Results by number, as far as they arrived before an interruption."""
     from palaestra.cluster.evaluation.jobs import request_evaluations
 
     new = [order for order in orders if order.status == "new"]
@@ -179,7 +179,7 @@ def candidates(_argv: Sequence[str]) -> list[str]:
 
 COMMAND = Command(
     name="request-eval",
-    summary="have runs or checkpoints judged on Ray, each in every suite; results are written down here",
+    summary="evaluate runs or checkpoints on a Ray cluster, each on every suite; results are stored on this machine",
     examples=(
         "palaestra request-eval first:all --episodes 2 --dry-run",
         "palaestra request-eval first second suite=cartpole --episodes 2 --dry-run --json",

@@ -176,7 +176,7 @@ LIST = Command(
 )
 SHOW = Command(
     name="runs show",
-    summary="one run: state, summary, configuration",
+    summary="show a run: state, summary, configuration",
     examples=("palaestra runs show latest", "palaestra runs show first", "palaestra runs show first --json"),
     add_arguments=_show_arguments,
     run=run_show,
@@ -184,7 +184,7 @@ SHOW = Command(
 )
 STOP = Command(
     name="runs stop",
-    summary="ask a run to end its update, save and leave",
+    summary="stop a run after its current update, with a checkpoint",
     examples=("palaestra runs stop latest", "palaestra runs stop first --wait 30", "palaestra runs stop -h"),
     add_arguments=_stop_arguments,
     run=run_stop,
@@ -192,7 +192,7 @@ STOP = Command(
 )
 REMOVE = Command(
     name="runs rm",
-    summary="delete runs with everything in them",
+    summary="delete runs with all their files",
     examples=("palaestra runs rm first", "palaestra runs rm second third", "palaestra runs rm -h"),
     add_arguments=_remove_arguments,
     run=run_remove,
@@ -200,7 +200,7 @@ REMOVE = Command(
 )
 DIFF = Command(
     name="runs diff",
-    summary="where the configurations of two runs differ",
+    summary="show the differences between two configurations",
     examples=(
         "palaestra runs diff first second",
         "palaestra runs diff first latest",
@@ -245,7 +245,7 @@ def _disk_arguments(parser: Parser) -> None:
 
 DISK = Command(
     name="runs disk",
-    summary="what runs take on the disk, the largest first",
+    summary="show the disk space of runs, largest first",
     examples=("palaestra runs disk", "palaestra runs disk latest", "palaestra runs disk --json"),
     add_arguments=_disk_arguments,
     run=run_disk,
@@ -254,7 +254,7 @@ DISK = Command(
 
 COMMAND = Group(
     name="runs",
-    summary="runs of this project",
+    summary="manage the runs of this directory",
     actions={"list": LIST, "show": SHOW, "stop": STOP, "rm": REMOVE, "diff": DIFF, "disk": DISK},
     default="list",
     examples=("palaestra runs", "palaestra runs show latest", "palaestra runs list --json"),

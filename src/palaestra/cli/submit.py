@@ -122,7 +122,7 @@ def candidates(argv: Sequence[str]) -> list[str]:
 
 COMMAND = Command(
     name="submit",
-    summary="ask the daemon for a run and leave",
+    summary="submit a run to the daemon",
     examples=(
         "palaestra submit cartpole run=first total_steps=1e5",
         "palaestra submit arena.tiny --priority 5 --memory 4000 --json",

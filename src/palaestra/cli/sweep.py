@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from palaestra.sweeps.store import Trial
 
 GRAMMAR = """
-what is tried, for any key of 'palaestra train -h':
-    key=a,b,c            one of these
+values to try, for any key of 'palaestra train -h':
+    key=a,b,c            one of these values
     key=lo..hi           a number between the two
     key=lo..hi:log       evenly over orders of magnitude
     key=lo..hi:int       whole numbers only
     key=lo..hi:5         five points, for a grid; also lo..hi:log:5
     key=value            the same in all trials
 
-words for the sweep itself:
-    sweep=NAME           what it is called; sweep=FILE.yaml reads one
-    executor=local       or a plugin that has slots elsewhere, such as ray"""
+settings of the sweep itself:
+    sweep=NAME           name of the sweep; sweep=FILE.yaml reads a sweep from a file
+    executor=local       or a plugin for other machines, such as ray"""
 ALLOWED_ON_RESUME = {"trials", "executor"}  # with --resume
 OTHERS = """
 palaestra sweep list     all sweeps
@@ -191,7 +191,7 @@ class SweepGroup(Group):
 
 RUN = Command(
     name="sweep",
-    summary="train with many settings, side by side, and find the best",
+    summary="train with many settings in parallel and find the best",
     examples=(
         "palaestra sweep cartpole ppo.gamma=0.98,0.99 ppo.gae_lambda=0.8,0.95 --dry-run",
         "palaestra sweep cartpole ppo.learning_rate=1e-4..1e-2:log trials=8 seeds=1..3 --dry-run",
@@ -204,14 +204,14 @@ RUN = Command(
 )
 LIST = Command(
     name="sweep list",
-    summary="all sweeps, the one that was touched last first",
+    summary="list all sweeps, most recent first",
     examples=("palaestra sweep list", "palaestra sweep list --json", "palaestra sweep list -h"),
     add_arguments=_add_json,
     run=run_list,
 )
 SHOW = Command(
     name="sweep show",
-    summary="the trials of a sweep, the best first",
+    summary="show the trials of a sweep, best first",
     examples=("palaestra sweep show lr", "palaestra sweep show latest", "palaestra sweep show lr --json"),
     add_arguments=_show_arguments,
     run=run_show,
@@ -219,7 +219,7 @@ SHOW = Command(
 )
 COMMAND = SweepGroup(
     name="sweep",
-    summary="train with many settings, side by side, and find the best",
+    summary="train with many settings in parallel and find the best",
     actions={"run": RUN, "list": LIST, "show": SHOW},
     default="run",
     examples=(

@@ -1,4 +1,4 @@
-"""The words of `palaestra sweep`: what the sweep itself is told, what is tried, what is the same in all trials."""
+"""Arguments of `palaestra sweep`: settings of the sweep, values to try, and settings of all trials."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SweepArguments:
 
 
 def parse_sweep_arguments(argv: Sequence[str], base: SweepConfig | None = None) -> SweepArguments:
-    """Words go before what a FILE.yaml says, or the sweep that is to go on."""
+    """Arguments override the settings of a FILE.yaml or of the resumed sweep."""
     recipe, settings = split_target(argv)
     own, rest = _trial_part(settings)
     asked = own.pop(SWEEP_KEY, "")

@@ -28,7 +28,7 @@ TERMINATED = 143
 
 NAMES = {b" ": "space", b"\t": "tab", b"\r": "enter", b"\n": "enter", b"\x7f": "backspace", b"\x1b": "escape"}
 SEQUENCES = {b"A": "up", b"B": "down", b"C": "right", b"D": "left", b"H": "home", b"F": "end"}  # after ESC [ or ESC O
-GONE = "gone"  # nobody is there any more to press a key
+GONE = "gone"  # the terminal was closed
 REDRAW = "redraw"  # the window has another size, or was another program's for a while
 GLANCE = 0.2  # seconds at most until a redraw is noticed
 

@@ -55,7 +55,7 @@ def _say(data: dict[str, object], text: str, *, as_json: bool) -> None:
 
 COMMAND = Command(
     name="token",
-    summary="show the daemon's token, renew it, or make a link that signs a browser in",
+    summary="show or renew the daemon's token, or create a sign-in link for a browser",
     examples=("palaestra token", "palaestra token --renew", "palaestra token --json"),
     add_arguments=add_arguments,
     run=run,

@@ -114,7 +114,7 @@ def draw(board: Board) -> RenderableType:
 
 
 def _show_live(client: Client, board: Board, listing: dict[str, Any]) -> None:
-    """Until the daemon leaves or somebody presses Ctrl-C."""
+    """Runs until the daemon ends or Ctrl-C is pressed."""
     with Live(draw(board), console=Console(), auto_refresh=False, screen=True) as live:
         drawn_at = 0.0
         for message in follow_events(client.connection, listing["sequence"], listing["boot"]):
@@ -137,7 +137,7 @@ def _since(row: dict[str, Any]) -> str:
 
 COMMAND = Command(
     name="top",
-    summary="the daemon's runs in the terminal: states, rates, returns, live",
+    summary="show the daemon's runs live: states, speeds, returns",
     examples=("palaestra top", "palaestra top --once", "palaestra top --json"),
     add_arguments=add_arguments,
     run=run,

@@ -43,7 +43,7 @@ def run(arguments: Namespace) -> int:
     target, settings = split_target(arguments.settings)
     if not target:
         raise UsageError("'palaestra video' needs a run.", "For example: palaestra video latest")
-    find_target(target, runs_root())  # a slip in a name is told before torch is loaded
+    find_target(target, runs_root())  # reports a wrong name before torch is imported
     out = None if arguments.out is None else Path(arguments.out)
     if out is not None and out.exists() and not (arguments.force and out.is_file()):
         raise UsageError(f"{out} already exists.", "Choose another name, or add --force.")
@@ -72,7 +72,7 @@ def _print_episode(episode: EpisodeResult) -> None:
 
 COMMAND = Command(
     name="video",
-    summary="film episodes of a policy as MP4, one after another or side by side",
+    summary="record episodes of a policy as MP4, one after another or side by side",
     examples=(
         "palaestra video first --episodes 1",
         "palaestra video first:latest --grid 4 --out grid.mp4",

@@ -63,7 +63,7 @@ def _line(order: NodeOptions) -> str:
 
 COMMAND = Command(
     name="worker",
-    summary="give this machine to a Ray cluster for as long as the command runs, or start one",
+    summary="add this machine to a Ray cluster while the command runs, or start a cluster",
     examples=(
         "palaestra worker --head",
         "palaestra worker --head --host 10.0.0.5",

@@ -114,7 +114,7 @@ def _no_ray_client() -> str:
 
 def _end_with_parent() -> None:
     """Ends with the parent, which holds standard input open; by SIGTERM, so that Ray ends its processes."""
-    while os.read(STANDARD_INPUT, 1024):  # no buffer: at the end of Python nobody may hold its lock
+    while os.read(STANDARD_INPUT, 1024):  # unbuffered: at Python's exit the buffer's lock must be free
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -149,7 +149,7 @@ class NodeProcess:
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
                 module_command("palaestra.cluster.node", *options.arguments(folder)),
-                stdin=subprocess.PIPE,  # its end tells of ours, however we go
+                stdin=subprocess.PIPE,  # closed when this process ends, in whatever way
                 stdout=output,
                 stderr=output,
                 env={**HEALTH, **os.environ, **QUIET, **variables, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"},
@@ -187,7 +187,7 @@ class NodeProcess:
 
 
 class ClusterLeft(BaseException):
-    """A signal asked this machine to leave the cluster."""
+    """A signal requested that this machine leaves the cluster."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -295,7 +295,7 @@ def leaving() -> Iterator[None]:
     """Signals raise `ClusterLeft`."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
-        for each in ENDING:  # whoever asks again while we leave is not heard: leaving is short and must be whole
+        for each in ENDING:  # further signals are ignored: leaving is short and must be complete
             signal.signal(each, signal.SIG_IGN)
         raise ClusterLeft(number)
 

@@ -1,4 +1,4 @@
-"""Ray's token, which protects a cluster, found where Ray looks for it. Its value is never printed or logged."""
+"""Ray's token, which protects a cluster, found where Ray expects it. Its value is never printed or logged."""
 
 from __future__ import annotations
 

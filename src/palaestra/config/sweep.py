@@ -18,24 +18,26 @@ DEFAULT_TRIALS = 20
 
 
 class SweepConfig(Frozen):
-    name: str = Field(default="", description="of the sweep and, with a number, of its runs; default: made of the rest")
-    recipe: str = Field(default="", description="what is trained; empty: the defaults of all keys")
+    name: str = Field(default="", description="name of the sweep and, with a number, of its runs; default: generated")
+    recipe: str = Field(default="", description="recipe to train; empty: the defaults of all keys")
     method: Literal["auto", "grid", "random", "optuna"] = Field(
-        default="auto", description="auto: grid when all values are listed, else random; optuna: learns where to look"
+        default="auto", description="auto: grid if all values are listed, else random; optuna: Bayesian optimisation"
     )
     trials: int | None = Field(
-        default=None, ge=1, le=MAX_TRIALS, description=f"how many are tried; default: {DEFAULT_TRIALS}, a grid: all"
+        default=None, ge=1, le=MAX_TRIALS, description=f"number of trials; default: {DEFAULT_TRIALS}, or all of a grid"
     )
     metric: str = Field(
         default="score", min_length=1, description="score (evaluations), return (training), or a metric's name"
     )
-    direction: Literal["maximize", "minimize"] = Field(default="maximize", description="which values are good")
-    seeds: tuple[int, ...] = Field(
-        default=(), description="1..3 or 1,5: each trial is trained with each, its value is the mean; empty: `seed`"
+    direction: Literal["maximize", "minimize"] = Field(
+        default="maximize", description="whether larger or smaller values are better"
     )
-    sampler_seed: int = Field(default=0, ge=0, description="decides what is drawn: same seed, same trials")
+    seeds: tuple[int, ...] = Field(
+        default=(), description="1..3 or 1,5: every trial trains with each seed, its value is the mean; empty: `seed`"
+    )
+    sampler_seed: int = Field(default=0, ge=0, description="seed of the sampler: the same seed gives the same trials")
     prune: bool = Field(
-        default=False, description="stop trials early that are in the worse half at 20, 40 and 80 % of their steps"
+        default=False, description="stop trials that are in the worse half at 20, 40 and 80 % of their steps"
     )
     parameters: dict[str, Any] = Field(default_factory=dict, description="key: range as text, or a list of values")
     settings: dict[str, Any] = Field(default_factory=dict, description="key: value, the same in all trials")

@@ -209,7 +209,7 @@ class LineChild:
         return self._reader is None
 
     def send(self, message: Any) -> None:
-        """As a line of JSON. A child that has ended takes nothing; `receive` tells of its end."""
+        """Sends a line of JSON. Ignored by a child that has ended; `receive` reports its end."""
         self.send_line(json.dumps(message))
 
     def send_line(self, line: str) -> None:

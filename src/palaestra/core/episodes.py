@@ -1,4 +1,4 @@
-"""An episode as everybody counts it."""
+"""Results of episodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import overload
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    seed: int | None  # None in training, where an env goes on from its own generator
+    seed: int | None  # None in training, where environments continue their own generators
     total_reward: float
     length: int
     terminated: bool  # False: cut by a time limit

@@ -70,7 +70,7 @@ class MissingPackage(PalaestraError):
 
 
 class MissingExtra(MissingPackage):
-    """An optional dependency of ours is not installed."""
+    """An optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra '{extra}'.", f"Install it with: pip install 'palaestra[{extra}]'")

@@ -25,5 +25,5 @@ class LazyModule(ModuleType):
 
 
 def lazy_import(name: str) -> Any:
-    """The module called `name`, imported when the first of its attributes is asked for."""
+    """The module called `name`, imported when one of its attributes is first used."""
     return LazyModule(name)

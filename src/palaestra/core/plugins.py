@@ -48,7 +48,7 @@ def load(kind: str, name: str) -> Any:
 
 
 def refresh() -> None:
-    """Searches the installed packages anew; needed after one was installed into the running process."""
+    """Searches the installed packages again, after one was installed while the process runs."""
     for cached in (_all, _group, _old_group, _apps):
         cached.cache_clear()
 

@@ -45,7 +45,7 @@ class RunRequest:
 
     kind: str  # worker kind: "native", later "evaluate", "cleanrl", "matmul"
     recipe: str
-    config: dict[str, Any]  # overrides as asked, nested
+    config: dict[str, Any]  # requested overrides, nested
     name: str = ""
     submitted_by: str = ""  # "cli", "python", "web:<user>"
     command: str = ""  # the equivalent command line, for tracing

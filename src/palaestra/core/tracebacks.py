@@ -67,7 +67,7 @@ def has_user_frames(error: BaseException) -> bool:
 
 
 def shorten_traceback(error: BaseException) -> str:
-    """As Python prints it, without the frames of ours, of PyTorch and of other libraries."""
+    """The traceback without frames of Palaestra, PyTorch and other libraries."""
     formatted = TracebackException.from_exception(error)
     _shorten(formatted, set())
     text = _printable("".join(formatted.format()).rstrip("\n"))

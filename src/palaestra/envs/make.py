@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AnyEnv = gymnasium.Env[Any, Any]
 
-# Top-level Python package -> the extra of ours that brings it.
+# Top-level Python package -> Palaestra's extra that installs it.
 EXTRAS = {
     "mujoco": "mujoco",
     "Box2D": "box2d",

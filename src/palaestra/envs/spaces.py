@@ -95,7 +95,7 @@ def observation_arrays(spec: SpaceSpec, observation: Any) -> Observation:
 
 
 def _flat_dict(parts: dict[str, SpaceSpec]) -> DictSpec:
-    """Parts of parts are named with dots ("hand.left"), so that everybody else knows one level only."""
+    """Nested parts are named with dots ("hand.left"), so that all other code handles one level only."""
     flat: list[tuple[str, SpaceSpec]] = []
     for name, part in parts.items():
         inner = part.parts if isinstance(part, DictSpec) else ((None, part),)

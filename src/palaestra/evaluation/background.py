@@ -1,4 +1,4 @@
-"""Evaluators that work while a training goes on: a process beside it, or a cluster.
+"""Evaluators that work while a training continues: a process beside it, or a cluster.
 
 Both implement `palaestra.evaluation.evaluator.BackgroundEvaluator`.
 """

@@ -178,7 +178,7 @@ class PoolEvaluator:
 
 
 class PolicyPoolEvaluator(PoolEvaluator):
-    """Processes that run `palaestra.evaluation.pool_worker` with a checkpoint of ours."""
+    """Processes that run `palaestra.evaluation.pool_worker` with a checkpoint of the built-in trainer."""
 
     def __init__(
         self, target: LoadedTarget, count: int, videos: Path | None = None, replays: Path | None = None

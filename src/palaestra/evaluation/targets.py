@@ -58,7 +58,7 @@ class EvaluationTarget:
 
     checkpoint: Checkpoint
     directory: RunDirectory | None  # None: the file came without its run
-    is_own: bool  # lies in the user's own store of runs, and so may name modules to import
+    is_own: bool  # in the user's own runs folder, so it may name modules to import
     settings: EvaluationConfig  # of its run; the defaults without one
 
     @property
@@ -132,7 +132,7 @@ def find_targets(target: str, runs_root: Path) -> list[EvaluationTarget]:
 def find_external_policy(
     opened: OpenedCheckpoint, directory: RunDirectory | None, *, is_own: bool
 ) -> ExternalPolicy | None:
-    """None for a policy of ours. An external policy runs code that came with it, so its run must be the user's own."""
+    """None for a built-in policy. An external policy executes its own code, so the run must be the user's own."""
     kind = str(opened.checkpoint.policy.get("kind", ""))
     if kind not in plugins.names(GROUP):
         return None
@@ -165,7 +165,7 @@ def _target_of(checkpoint: Checkpoint, *, is_own: bool) -> EvaluationTarget:
 
 
 def run_directory_of(checkpoint: Checkpoint) -> RunDirectory | None:
-    """The run whose `checkpoints/` the sidecar lies in; None for a file that came without its run."""
+    """The run whose `checkpoints/` contains the sidecar; None for a file outside of a run."""
     assert checkpoint.path is not None, "a loaded checkpoint knows its sidecar"
     directory = RunDirectory(checkpoint.path.resolve().parent.parent)
     in_run = checkpoint.path.resolve().parent == directory.checkpoints and directory.status_file.is_file()

@@ -121,7 +121,7 @@ class LoggerFanout:
         return finish
 
     def rewind(self, step: int) -> None:
-        """Forget everything after `step`; call it after loading the state to go on from, before the first write."""
+        """Removes everything after `step`; called after a state is restored, before the first write."""
         self._each(lambda logger: logger.rewind(step) if isinstance(logger, Rewindable) else None)
         first_step = self._downsampler.open_since if self._downsampler is not None else None
         if first_step is not None:

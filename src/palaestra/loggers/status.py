@@ -165,7 +165,7 @@ class StatusTracker:
             self._phase_seconds.append(tuple(sample.timings.get(f"time/{phase}", 0.0) for phase in PHASES))
 
     def drop_after(self, step: int) -> None:
-        """The run goes on from `step`, even when it had been further."""
+        """The run continues from `step`, even if it had been further."""
         self._step = step
 
     def status(self) -> Status:

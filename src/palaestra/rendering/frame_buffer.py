@@ -114,7 +114,7 @@ class FrameBufferOwner:
         self.about = About(slot_count, capacity, self._pid, started_at, time.time())
         self.descriptor = _create(path)
         try:
-            # A mapped page for which there is no room would be a SIGBUS later; here it is an error that can be told.
+            # Without this, a mapped page without room would raise SIGBUS later; here it is an error with a message.
             # Written and not reserved: not every file system can reserve.
             _write_zeros(self.descriptor, self.about.head_bytes)
             os.truncate(self.descriptor, self.about.file_bytes)  # images take up memory only when written

@@ -105,6 +105,6 @@ class Viewer:
             self._on_ready()
 
     def reset(self) -> None:
-        """The frame buffer was replaced; sequence numbers start anew."""
+        """The frame buffer was replaced; sequence numbers restart."""
         self._received.clear()
         self._new.clear()

@@ -24,7 +24,7 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """The launcher says what went wrong, once for all ranks; only a defect of ours keeps its traceback here."""
+    """The launcher reports the error once for all ranks; only unexpected exceptions keep their traceback here."""
     die_with_launcher()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # Ray blocks SIGINT in all of its own, and a mask is inherited
     try:

@@ -32,7 +32,7 @@ SHOW_CURSOR = "\x1b[?25h"  # the status table hides it
 
 
 class Abort:
-    """Ends the process. `session` is None until the run has begun; `group` has one rank until all have joined."""
+    """Ends the process. `session` is None until the run has started; `group` has one rank until all have joined."""
 
     def __init__(self, group: Group = ALONE) -> None:
         self.session: RunSession | None = None

@@ -90,7 +90,7 @@ def _announce(context: RunContext, run: PreparedRun) -> None:
 
 
 def _git_commit(run: PreparedRun) -> str:
-    """Of the code that trains now. Asking git takes a process; creating the run has asked already."""
+    """The commit of the running code; read from the run if it was just created, which saves a call of git."""
     git: dict[str, Any] | None = (
         describe_git(Path.cwd()) if run.is_found else read_json(run.session.directory.environment_file).get("git")
     )

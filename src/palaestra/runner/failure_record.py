@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def record_rank_failure(
     job: TrainingJob, leader_pid: int, rank: int, cause: str, *, leader_recorded_it: bool
 ) -> RunDirectory | None:
-    """Writes `cause` into status and journal of the run that process `leader_pid` led; None if it had not begun."""
+    """Writes `cause` to status and journal of the run of leader `leader_pid`; None if it had not started."""
     store = RunStore(job.runs_root)
     led = next((record for record in store.list() if record.pid == leader_pid), None)
     if led is None:

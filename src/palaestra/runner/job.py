@@ -90,7 +90,7 @@ class TrainOutcome:
     directory: RunDirectory
     exit_code: int
     metrics: dict[str, float]  # the last value of each; reproducible, so without timings
-    rank: int = 0  # of the process that tells it; only the leader's has metrics
+    rank: int = 0  # of the reporting process; only the leader has metrics
 
 
 def outcome_on_disk(directory: RunDirectory, exit_code: int) -> TrainOutcome:

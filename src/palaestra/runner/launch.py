@@ -201,7 +201,7 @@ class RanksFailed(RunFailed):
     """The failure of the rank that failed first."""
 
     progress: Progress | None = None  # None: there is no run yet
-    was_stopped = False  # a signal asked the ranks to stop
+    was_stopped = False  # a signal requested a stop of all ranks
 
 
 def progress_of(directory: RunDirectory) -> Progress:

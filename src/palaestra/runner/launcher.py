@@ -109,7 +109,7 @@ def parse_report(line: bytes) -> ExitReport | None:
 
 @contextmanager
 def refusals_posted() -> Iterator[None]:
-    """A rank that is refused before it joins the others tells them why.
+    """A rank that is refused before it joins the others reports the reason to them.
 
     Under torchrun and the like; our own launcher notices by itself that a rank has ended.
     """

@@ -170,7 +170,7 @@ class TrainingLoop:
         self._session.journal.record("rank.slow", **asdict(straggler), epoch=report.iteration, step=report.env_steps)
 
     def _save_and_evaluate(self, report: IterationReport) -> None:
-        """A checkpoint is saved before it is submitted; evaluators read it from disk while training goes on."""
+        """A checkpoint is saved before it is submitted; evaluators read it from disk while training continues."""
         self._evaluations.collect()
         self._saver.complete_save(wait=False)
         iteration = report.iteration
@@ -196,7 +196,7 @@ class TrainingLoop:
         return self._clock.monotonic() - self._saved_at >= DEFAULT_SAVE_SECONDS
 
     def _may_save_meanwhile(self, report: IterationReport) -> bool:
-        """Whether training may go on while a thread writes: for default saves that would take much of the time."""
+        """Whether a thread writes while training continues: for automatic saves that would take much of the time."""
         is_default = self._config.checkpoints.save_interval is None
         return is_default and report.times.rollout + report.times.learn < QUICK_SECONDS
 

@@ -1,4 +1,4 @@
-"""From a job to a run that can train: ranks joined, run found or created, state built or restored, session begun."""
+"""From a job to a run that can train: ranks joined, run found or created, state built or restored, session started."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run whose directory is locked, whose state is built or restored, and whose session has begun."""
+    """A run whose directory is locked, whose state is built or restored, and whose session has started."""
 
     job: TrainingJob
     state: TrainingState

@@ -82,7 +82,7 @@ def _failures_recorded(context: RunContext) -> Iterator[None]:
 
 
 def _add_hint(error: BaseException, context: RunContext) -> None:
-    """What only this process knows: where the run can go on, and where to read more."""
+    """Hints that need this process: the command that resumes the run, and the log to read."""
     if isinstance(error, NonFinite):
         last = f"The last good checkpoint is epoch {context.saver.saved_epoch}"
         if context.saver.saved_epoch < 0:

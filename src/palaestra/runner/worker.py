@@ -75,7 +75,7 @@ def stored_config(directory: RunDirectory) -> TrainConfig:
 
 
 def record_refusal(directory: RunDirectory, error: PalaestraError) -> None:
-    """Does nothing for a run that had begun: it has recorded its failure itself."""
+    """Does nothing for a run that had started: it has recorded its failure itself."""
     record = read_written_record(directory)
     if record.state.is_over:
         return

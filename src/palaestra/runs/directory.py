@@ -1,4 +1,4 @@
-"""Where everything of a run lies. No other file in the house knows these names."""
+"""Paths of all files of a run. No other module contains these names."""
 
 from __future__ import annotations
 

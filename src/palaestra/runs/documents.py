@@ -1,4 +1,4 @@
-"""`request.yaml` and `config.yaml`: what was asked for, and what was made of it."""
+"""`request.yaml` and `config.yaml`: the request, and the complete configuration."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def is_run_id(text: str) -> bool:
 
 
 def created_at(run_id: str) -> float:
-    """Seconds since 1970, as the id tells."""
+    """Seconds since 1970, from the id."""
     return ULID.from_str(run_id).timestamp
 
 
@@ -128,7 +128,7 @@ class RunNames:
         return run_id if is_run_id(run_id) and (self.root / run_id).is_dir() else None
 
     def linked(self) -> set[str]:
-        """Ids of all runs that a name points to; whether they are still there is not asked."""
+        """Ids of all runs that a name points to, without checking that they exist."""
         found = set()
         for name in self.all():
             with contextlib.suppress(OSError):

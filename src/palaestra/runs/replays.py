@@ -48,7 +48,7 @@ def newest_replay(directory: RunDirectory) -> Path:
 
 SCHEMA_VERSION = 1
 SUFFIX = ".json.gz"
-MAX_BYTES = 64 << 20  # as it lies on the disk
+MAX_BYTES = 64 << 20  # compressed, on disk
 MAX_TEXT = 256 << 20  # unpacked
 MAX_LINE = 1 << 20
 MAX_STEPS = 1_000_000

@@ -53,7 +53,7 @@ def has_optuna() -> bool:
 
 
 def _optuna_method(plan: SweepPlan) -> Any:
-    module = import_module("palaestra.sweeps.optuna_search")  # only where it is asked for: Optuna is an extra
+    module = import_module("palaestra.sweeps.optuna_search")  # imported on request: Optuna is an extra
     return module.OptunaMethod(plan.parameters, plan.config.sampler_seed, is_minimized=plan.is_minimized)
 
 

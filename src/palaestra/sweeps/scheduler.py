@@ -65,7 +65,7 @@ def run_trials(runner: TrialRunner, work: TrialSource) -> int:
 
 def _work(runner: TrialRunner, work: TrialSource) -> int:
     running: dict[str, TrialRequest] = {}  # by handle
-    stopped: set[str] = set()  # handles that were asked to stop
+    stopped: set[str] = set()  # handles with a requested stop
     restarts: Counter[str] = Counter()
     queue = _Queue(work)
     empty_since: float | None = None
@@ -123,7 +123,7 @@ def _require_slots(empty_since: float | None) -> None:
 
 
 PROCESS_POLL_SECONDS = 0.05
-RANK_VARIABLES = {"RANK", "LOCAL_RANK", "WORLD_SIZE"}  # a trial is a training of its own, not a part of ours
+RANK_VARIABLES = {"RANK", "LOCAL_RANK", "WORLD_SIZE"}  # a trial is a separate training, not a rank of this one
 TAIL_BYTES = 2_000
 
 
@@ -146,7 +146,7 @@ class LocalTrial:
         self._child.close_input()
 
     def end(self, handle: str) -> TrialResult:
-        """Of a process that is over; asked once."""
+        """Result of a process that has ended; read once."""
         code = self.process.returncode
         exit_report = receive_report(self._child)
         if exit_report is not None:

@@ -1,6 +1,6 @@
 """The values of a parameter: a list or a range. The grammar of `ppo.learning_rate=1e-4..1e-2:log`.
 
-a,b,c            one of these
+a,b,c            one of these values
 lo..hi           a number between the two, ends included
 lo..hi:log       evenly over orders of magnitude
 lo..hi:int       whole numbers only (the default for integer keys)
@@ -89,7 +89,7 @@ Parameter = Choices | Range
 
 
 def parse_parameter(key: str, requested: Any) -> Parameter | None:
-    """The parameter of `key=asked`; None for a single value, which is equal in all trials."""
+    """The parameter of a `key=…` argument; None for a single value, which is the same in all trials."""
     if isinstance(requested, list | tuple):
         return _choices(key, tuple(requested))
     if not isinstance(requested, str):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 LATEST = "latest"
-MAY_GROW = {"trials"}  # what may be asked for differently when a sweep goes on
+MAY_GROW = {"trials"}  # settings that may differ when a sweep is resumed
 
 
 @dataclass(frozen=True)

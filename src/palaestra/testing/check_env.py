@@ -31,7 +31,7 @@ class EnvCheckFailed(PalaestraError):
 @dataclass(frozen=True)
 class EnvCheck:
     interface: EnvInterface
-    why_inexact: str  # empty: a resumed run goes on bit for bit
+    why_inexact: str  # empty: a resumed run continues bit for bit
 
 
 def check_env(config: EnvConfig, *, seed: int = 0, must_resume: bool = True) -> EnvCheck:

@@ -153,7 +153,7 @@ class ConstantReward(gymnasium.Env[Any, Any]):
 
 
 class Recall(gymnasium.Env[Any, Any]):
-    """Shown one of `cues` signs for one step; `delay` steps later asked which it was. Reward 1 for the right answer.
+    """Shown one of `cues` signs for one step; `delay` steps later it must name the cue. Reward 1 if it is right.
 
     Optimal return 1 with memory, 1 / cues (0.5) without. What is done before the question does not matter.
     """

@@ -61,7 +61,7 @@ export function blank(width: number, height: number): [HTMLCanvasElement, Surfac
 }
 
 /** What was drawn before, the newest `most` of it. */
-export class Kept {
+export class ImageCache {
   private readonly drawn = new Map<string, HTMLCanvasElement>();
 
   constructor(private readonly most: number) {}

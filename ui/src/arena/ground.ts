@@ -1,13 +1,13 @@
 // Floor and walls of a map: drawn once, since they do not change within an episode.
-import { blank, Kept, type Surface } from './brush.ts';
+import { blank, ImageCache, type Surface } from './brush.ts';
 import { css, mix, PEBBLE, SAND, SAND_LIGHT, SAND_SHADE, SHADOW, WALL_EDGE, WALL_FOOT, WALL_FRONT, WALL_TOP, type Color } from './palette.ts';
 import type { World } from './world.ts';
 
 const FINE_CELL = 10; // pixels; from here on there is room for grain
-const kept = new Kept(80);
+const cache = new ImageCache(80);
 
 export function ground(world: World, cell: number): HTMLCanvasElement {
-  return kept.get(`${cell} ${world.width} ${String.fromCharCode(...world.walls)}`, () => draw(world, cell));
+  return cache.get(`${cell} ${world.width} ${String.fromCharCode(...world.walls)}`, () => draw(world, cell));
 }
 
 function draw(world: World, cell: number): HTMLCanvasElement {
@@ -23,7 +23,7 @@ function draw(world: World, cell: number): HTMLCanvasElement {
 
 /** Sand: a faint chequer that helps to count cells, and pebbles where there is room for them. */
 function paintFloor(surface: Surface, height: number, width: number, cell: number): void {
-  const dice = roll(7); // the same pebbles everywhere, so that a film does not flicker
+  const random = roll(7); // fixed seed: the ground must not change between frames
   fill(surface, SAND, 0, 0, width * cell, height * cell);
   for (let y = 0; y < height; y++) {
     for (let x = (y + 1) % 2; x < width; x += 2) fill(surface, SAND_SHADE, x * cell, y * cell, cell, cell);
@@ -32,7 +32,7 @@ function paintFloor(surface: Surface, height: number, width: number, cell: numbe
   const side = Math.max(1, Math.floor(cell / 14));
   for (const color of [PEBBLE, SAND_LIGHT]) {
     for (let count = (height * width) >> 1; count > 0; count--) {
-      fill(surface, color, Math.floor(dice() * (width * cell - side)), Math.floor(dice() * (height * cell - side)), side, side);
+      fill(surface, color, Math.floor(random() * (width * cell - side)), Math.floor(random() * (height * cell - side)), side, side);
     }
   }
 }

@@ -1,5 +1,5 @@
-// Stations and agents as pictures, drawn once per size and look and then kept.
-import { Brush, Kept, blank, type Point } from './brush.ts';
+// Stations and agents as pictures, drawn once per size and appearance, and cached.
+import { Brush, ImageCache, blank, type Point } from './brush.ts';
 import {
   ARMOUR, ASH, BATTERY, CHARGE, HEART, ICE, ICE_EDGE, INK, ITEM_COLORS, mix, ORE, ROCK, SHADOW, STATION_COLORS, TEAM_COLORS, WHITE,
   type Color,
@@ -7,21 +7,21 @@ import {
 import type { Agent, Station } from './world.ts';
 
 const CLOCK_MARKS = 8; // a gauge shows so many steps at most
-const SMALL = 12; // pixels; below that eyes cannot be told apart
+const SMALL = 12; // pixels; below that eyes are not visible
 const AHEAD: readonly Point[] = [[0, -1], [1, 0], [0, 1], [-1, 0]]; // by facing
 const [ORE_AT, BATTERY_AT, HEART_AT, ARMOUR_AT, CHARGE_AT] = [0, 1, 2, 3, 4];
-const kept = new Kept(3000);
+const cache = new ImageCache(3000);
 
 export function stationSprite(size: number, { kind, cooldown, stock }: Station): HTMLCanvasElement {
   const clock = stock === 0 ? 0 : Math.min(cooldown, CLOCK_MARKS);
-  return kept.get(`s ${size} ${kind} ${stock === 0} ${clock}`, () => draw(size, (brush) => paintStation(brush, kind, stock === 0, clock)));
+  return cache.get(`s ${size} ${kind} ${stock === 0} ${clock}`, () => draw(size, (brush) => paintStation(brush, kind, stock === 0, clock)));
 }
 
 export function agentSprite(size: number, agent: Agent): HTMLCanvasElement {
   const cargo = [HEART_AT, BATTERY_AT, ORE_AT].find((item) => agent.items[item]! > 0) ?? -1;
   const [hasArmour, hasCharge] = [agent.items[ARMOUR_AT]! > 0, agent.items[CHARGE_AT]! > 0];
-  const look: LineStyle = { team: agent.team, facing: agent.facing, isFrozen: agent.frozen > 0, cargo, hasArmour, hasCharge };
-  return kept.get(`a ${size} ${Object.values(look).join(' ')}`, () => draw(size, (brush) => paintAgent(brush, look)));
+  const appearance: AgentAppearance = { team: agent.team, facing: agent.facing, isFrozen: agent.frozen > 0, cargo, hasArmour, hasCharge };
+  return cache.get(`a ${size} ${Object.values(appearance).join(' ')}`, () => draw(size, (brush) => paintAgent(brush, appearance)));
 }
 
 function draw(size: number, paint: (brush: Brush) => void): HTMLCanvasElement {
@@ -30,7 +30,7 @@ function draw(size: number, paint: (brush: Brush) => void): HTMLCanvasElement {
   return canvas;
 }
 
-interface LineStyle {
+interface AgentAppearance {
   team: number;
   facing: number;
   isFrozen: boolean;
@@ -39,23 +39,23 @@ interface LineStyle {
   hasCharge: boolean;
 }
 
-function paintAgent(brush: Brush, look: LineStyle): void {
-  const color = TEAM_COLORS[look.team % TEAM_COLORS.length]!;
+function paintAgent(brush: Brush, appearance: AgentAppearance): void {
+  const color = TEAM_COLORS[appearance.team % TEAM_COLORS.length]!;
   const outline = mix(color, INK, 0.66);
   brush.disc(0.54, 0.6, 0.4, SHADOW, 0.28);
-  brush.shape(tip(look.facing, 0.49, look.hasCharge ? 0.42 : 0.3), outline);
+  brush.shape(tip(appearance.facing, 0.49, appearance.hasCharge ? 0.42 : 0.3), outline);
   brush.disc(0.5, 0.5, 0.42, outline);
-  if (look.hasCharge) brush.shape(tip(look.facing, 0.46, 0.4), CHARGE);
-  if (look.hasArmour) {
+  if (appearance.hasCharge) brush.shape(tip(appearance.facing, 0.46, 0.4), CHARGE);
+  if (appearance.hasArmour) {
     brush.disc(0.5, 0.5, 0.42, ARMOUR);
     brush.disc(0.5, 0.5, 0.375, outline);
   }
-  brush.disc(0.5, 0.5, look.hasArmour ? 0.345 : 0.37, color);
+  brush.disc(0.5, 0.5, appearance.hasArmour ? 0.345 : 0.37, color);
   brush.disc(0.45, 0.43, 0.25, mix(color, WHITE, 0.16));
-  if (brush.size < SMALL) brush.shape(tip(look.facing, 0.42, 0.26), WHITE);
-  else paintEyes(brush, look.facing);
-  paintCargo(brush, look);
-  if (look.isFrozen) paintIce(brush);
+  if (brush.size < SMALL) brush.shape(tip(appearance.facing, 0.42, 0.26), WHITE);
+  else paintEyes(brush, appearance.facing);
+  paintCargo(brush, appearance);
+  if (appearance.isFrozen) paintIce(brush);
 }
 
 function tip(facing: number, reach: number, half: number): Point[] {
@@ -74,17 +74,17 @@ function paintEyes(brush: Brush, facing: number): void {
 }
 
 /** On its back. */
-function paintCargo(brush: Brush, look: LineStyle): void {
-  if (look.cargo < 0) return;
-  const [dx, dy] = AHEAD[look.facing]!;
+function paintCargo(brush: Brush, appearance: AgentAppearance): void {
+  if (appearance.cargo < 0) return;
+  const [dx, dy] = AHEAD[appearance.facing]!;
   const [x, y] = [0.5 - dx * 0.17, 0.5 - dy * 0.17];
-  if (look.cargo === HEART_AT) {
+  if (appearance.cargo === HEART_AT) {
     brush.heart(x, y, 0.54, WHITE);
     brush.heart(x, y, 0.42, HEART);
     return;
   }
   brush.disc(x, y, 0.175, INK, 0.75);
-  brush.disc(x, y, 0.13, ITEM_COLORS[look.cargo]!);
+  brush.disc(x, y, 0.13, ITEM_COLORS[appearance.cargo]!);
 }
 
 function paintIce(brush: Brush): void {

@@ -21,11 +21,11 @@ interface Told {
 export function readColumns(bytes: ArrayBuffer): Columns[] {
   const size = new DataView(bytes).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, size))) as { series: Told[] };
-  let place = 4 + size;
+  let offset = 4 + size;
   return head.series.map(({ run, name, length }) => {
     const next = () => {
-      const column = new Float64Array(bytes, place, length);
-      place += column.byteLength;
+      const column = new Float64Array(bytes, offset, length);
+      offset += column.byteLength;
       return column;
     };
     return { run, name, x: next(), min: next(), max: next(), mean: next(), count: next(), bad: next() };

@@ -9,7 +9,7 @@ import type { Run } from './types.ts';
 export interface Curve {
   id: string;
   label: string;
-  look: LineStyle;
+  style: LineStyle;
   x: Float64Array;
   low: Float64Array; // the band: lowest and highest that was measured
   high: Float64Array;
@@ -21,7 +21,7 @@ export interface Curve {
 export interface CurveOptions {
   smoothing: number; // 0..1
   span: number; // of the whole axis, for the smoothing
-  lineStyleOf: (place: number) => LineStyle;
+  lineStyleOf: (index: number) => LineStyle;
 }
 
 export function curvesOf(runs: readonly Run[], series: readonly Columns[], options: CurveOptions): Curve[] {
@@ -29,36 +29,36 @@ export function curvesOf(runs: readonly Run[], series: readonly Columns[], optio
   const length = runs.reduce((sum, run) => sum + (known.get(run.id)?.x.length ?? 0), 0);
   const lines = new Float64Array(length); // one piece of memory for all of them
   let end = 0;
-  return runs.flatMap((run, place) => {
+  return runs.flatMap((run, index) => {
     const found = known.get(run.id);
-    return found ? [curveOf(run, found, options, options.lineStyleOf(place), lines.subarray(end, (end += found.x.length)))] : [];
+    return found ? [curveOf(run, found, options, options.lineStyleOf(index), lines.subarray(end, (end += found.x.length)))] : [];
   });
 }
 
 const NOWHERE = new Float64Array(0);
 
-function curveOf(run: Run, series: Columns, options: CurveOptions, look: LineStyle, room: Float64Array): Curve {
+function curveOf(run: Run, series: Columns, options: CurveOptions, style: LineStyle, room: Float64Array): Curve {
   const { x } = series;
   const line = smooth(x, series.mean, series.count, reachOf(options.smoothing, options.span), room);
-  const bad = series.bad.some((count) => count > 0) ? x.filter((_, place) => series.bad[place]! > 0) : NOWHERE;
+  const bad = series.bad.some((count) => count > 0) ? x.filter((_, index) => series.bad[index]! > 0) : NOWHERE;
   const isSingle = series.count.every((count) => count <= 1); // then there is no band, and painters see that it is none
   const [low, high] = isSingle ? [series.mean, series.mean] : [series.min, series.max];
-  return { id: run.id, label: run.name, look, x, low, high, mean: series.mean, line, bad };
+  return { id: run.id, label: run.name, style, x, low, high, mean: series.mean, line, bad };
 }
 
 const GRID = 400; // points of a mean over seeds
 
 /** One curve for each group of seeds: their mean, and the band from the lowest to the highest of them. */
 export function groupedCurves(runs: readonly Run[], series: readonly Columns[], options: CurveOptions): Curve[] {
-  return groupRuns(runs).map((group, place) => {
-    const look = options.lineStyleOf(place);
-    const members = curvesOf(group.runs, series, { ...options, lineStyleOf: () => look });
-    return meanCurve(group, members.filter((curve) => curve.x.length > 0), look);
+  return groupRuns(runs).map((group, index) => {
+    const style = options.lineStyleOf(index);
+    const members = curvesOf(group.runs, series, { ...options, lineStyleOf: () => style });
+    return meanCurve(group, members.filter((curve) => curve.x.length > 0), style);
   });
 }
 
 /** Only where every seed has something to say: elsewhere the mean would jump as seeds come and go. */
-function meanCurve(group: ComparedGroup, members: readonly Curve[], look: LineStyle): Curve {
+function meanCurve(group: ComparedGroup, members: readonly Curve[], style: LineStyle): Curve {
   const [start, end] = [Math.max(...members.map((one) => one.x[0]!)), Math.min(...members.map((one) => one.x.at(-1)!))];
   const known = new Set(members.map((one) => one.id));
   const shown = group.runs.filter((run) => known.has(run.id));
@@ -66,15 +66,15 @@ function meanCurve(group: ComparedGroup, members: readonly Curve[], look: LineSt
   if (members.length === 1) return { ...members[0]!, label, id: group.key };
   const length = members.length === 0 || end < start ? 0 : GRID;
   const [x, low, high, mean] = [new Float64Array(length), new Float64Array(length), new Float64Array(length), new Float64Array(length)];
-  for (let place = 0; place < length; place++) {
-    const at = start + ((end - start) * place) / (GRID - 1);
+  for (let index = 0; index < length; index++) {
+    const at = start + ((end - start) * index) / (GRID - 1);
     const values = members.map((one) => valueAt(one.x, one.line, at));
-    x[place] = at;
-    low[place] = Math.min(...values); // NaN, if one of them is
-    high[place] = Math.max(...values);
-    mean[place] = values.reduce((sum, value) => sum + value, 0) / values.length;
+    x[index] = at;
+    low[index] = Math.min(...values); // NaN, if one of them is
+    high[index] = Math.max(...values);
+    mean[index] = values.reduce((sum, value) => sum + value, 0) / values.length;
   }
-  return { id: group.key, label, look, x, low, high, mean, line: mean, bad: new Float64Array(0) };
+  return { id: group.key, label, style, x, low, high, mean, line: mean, bad: new Float64Array(0) };
 }
 
 /** Between two points, on the line between them; NaN outside. */
@@ -119,10 +119,10 @@ export function extentY(curves: readonly Curve[], range: Range, isLog: boolean):
   let [low, high] = [Infinity, -Infinity];
   for (const curve of curves) {
     const end = firstAtOrAfter(curve.x, range[1]);
-    for (let place = Math.max(0, firstAtOrAfter(curve.x, range[0]) - 1); place <= end && place < curve.x.length; place++) {
-      see(curve.low[place]!);
-      see(curve.high[place]!);
-      see(curve.line[place]!);
+    for (let index = Math.max(0, firstAtOrAfter(curve.x, range[0]) - 1); index <= end && index < curve.x.length; index++) {
+      see(curve.low[index]!);
+      see(curve.high[index]!);
+      see(curve.line[index]!);
     }
   }
   return low <= high ? [low, high] : null;

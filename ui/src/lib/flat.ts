@@ -49,8 +49,8 @@ export function differingKeys(configs: readonly Nested[]): DifferingKey[] {
 export function layOver(base: Nested, changes: Nested): Nested {
   const merged: Nested = { ...base };
   for (const [key, value] of Object.entries(changes)) {
-    const standing = merged[key];
-    merged[key] = isGroup(value) && isGroup(standing) ? layOver(standing, value) : value;
+    const existing = merged[key];
+    merged[key] = isGroup(value) && isGroup(existing) ? layOver(existing, value) : value;
   }
   return merged;
 }
@@ -59,11 +59,11 @@ export function layOver(base: Nested, changes: Nested): Nested {
 export function changesTo(base: Nested, wanted: Nested): Nested {
   const found: Nested = {};
   for (const [key, value] of Object.entries(wanted)) {
-    const standing = base[key];
-    if (isGroup(value) && isGroup(standing)) {
-      const inner = changesTo(standing, value);
+    const existing = base[key];
+    if (isGroup(value) && isGroup(existing)) {
+      const inner = changesTo(existing, value);
       if (Object.keys(inner).length > 0) found[key] = inner;
-    } else if (!(key in base) || !isSame(value, standing)) found[key] = value;
+    } else if (!(key in base) || !isSame(value, existing)) found[key] = value;
   }
   return found;
 }

@@ -76,8 +76,8 @@ function limitsOf(schema: Schema): string {
 
 /** Which variant of a union a value belongs to; the first when none does. */
 export function variantOf(field: Field, value: Json | undefined): number {
-  const place = field.variants.findIndex((variant) => fits(variant, value));
-  return Math.max(0, place);
+  const index = field.variants.findIndex((variant) => fits(variant, value));
+  return Math.max(0, index);
 }
 
 function fits(field: Field, value: Json | undefined): boolean {

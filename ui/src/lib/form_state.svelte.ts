@@ -35,8 +35,8 @@ export class FormState {
   shown(path: readonly string[]): Json | undefined {
     const own = valueAt(this.changes, path);
     if (own !== undefined) return own;
-    const isSettled = this.checked?.config ? valueAt(this.checked.config, path) : undefined;
-    return isSettled === undefined ? valueAt(this.defaults, path) : isSettled;
+    const resolved = this.checked?.config ? valueAt(this.checked.config, path) : undefined;
+    return resolved === undefined ? valueAt(this.defaults, path) : resolved;
   }
 
   isChanged(path: readonly string[]): boolean {

@@ -21,6 +21,6 @@ export function groupMetrics(names: readonly string[], search: string): MetricGr
 
 function rank(name: string): number {
   const leading = LEADING.indexOf(name);
-  const place = FIRST.indexOf(name.split('/')[0] ?? '');
-  return (place < 0 ? FIRST.length : place) * 100 + (leading < 0 ? LEADING.length : leading);
+  const index = FIRST.indexOf(name.split('/')[0] ?? '');
+  return (index < 0 ? FIRST.length : index) * 100 + (leading < 0 ? LEADING.length : leading);
 }

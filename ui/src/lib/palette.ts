@@ -12,8 +12,8 @@ export interface LineStyle {
   dash: readonly number[];
 }
 
-export function lineStyleOf(place: number, theme: Theme): LineStyle {
+export function lineStyleOf(index: number, theme: Theme): LineStyle {
   const colours = COLOURS[theme];
-  const round = Math.floor(place / colours.length);
-  return { colour: colours[place % colours.length]!, dash: DASHES[round % DASHES.length]! };
+  const round = Math.floor(index / colours.length);
+  return { colour: colours[index % colours.length]!, dash: DASHES[round % DASHES.length]! };
 }

@@ -1,8 +1,8 @@
 // The address bar as state: pages read it and write to it, so back, reload and links keep one's place.
-import { readLocation, writeLocation, type Place } from './view_location.ts';
+import { readLocation, writeLocation, type ViewLocation } from './view_location.ts';
 
 class Route {
-  place: Place = $state.raw(readLocation(location.hash));
+  place: ViewLocation = $state.raw(readLocation(location.hash));
 
   constructor() {
     addEventListener('hashchange', () => (this.place = readLocation(location.hash)));
@@ -32,7 +32,7 @@ export const route = new Route();
 export const link = writeLocation;
 
 /** What the address says as long as it names this page: a page that is being left does not read the next one's words. */
-export function locationOf(page: string): Readonly<Place> {
+export function locationOf(page: string): Readonly<ViewLocation> {
   let last = route.place;
   const place = $derived.by(() => {
     if ((route.words[0] ?? 'runs') === page) last = route.place;

@@ -13,30 +13,30 @@ export function smooth(x: Float64Array, values: Float64Array, counts: Float64Arr
   let [sum, weight, last] = [0, 0, 0];
   let [gap, kept] = [0, 1]; // most points are as far from the one before as that from its own: worked out once
 
-  /** Everything up to this place in the order of calls, the further away the less. */
-  function add(place: number): void {
-    const here = x[place]!;
-    const value = values[place]!;
+  /** Everything up to this index in the order of calls, the further away the less. */
+  function add(index: number): void {
+    const here = x[index]!;
+    const value = values[index]!;
     if (Math.abs(here - last) !== gap) {
       gap = Math.abs(here - last);
       kept = Math.exp(-gap / reach);
     }
-    const count = Number.isNaN(value) ? 0 : counts[place]!;
+    const count = Number.isNaN(value) ? 0 : counts[index]!;
     sum = sum * kept + (count > 0 ? value * count : 0);
     weight = weight * kept + count;
     last = here;
   }
 
-  for (let place = 0; place < x.length; place++) {
-    add(place);
-    sums[place] = sum;
-    weights[place] = weight;
+  for (let index = 0; index < x.length; index++) {
+    add(index);
+    sums[index] = sum;
+    weights[index] = weight;
   }
   [sum, weight] = [0, 0];
-  for (let place = x.length - 1; place >= 0; place--) {
-    add(place);
-    const count = counts[place]!; // itself is in both
-    line[place] = (sums[place]! + sum - values[place]! * count) / (weights[place]! + weight - count); // NaN stays NaN
+  for (let index = x.length - 1; index >= 0; index--) {
+    add(index);
+    const count = counts[index]!; // itself is in both
+    line[index] = (sums[index]! + sum - values[index]! * count) / (weights[index]! + weight - count); // NaN stays NaN
   }
   return line;
 }

@@ -1,10 +1,10 @@
 // Where one is, as the address says it: #/runs/01J…/log?search=loss
-export interface Place {
+export interface ViewLocation {
   words: string[];
   query: Record<string, string>;
 }
 
-export function readLocation(hash: string): Place {
+export function readLocation(hash: string): ViewLocation {
   const [path = '', search = ''] = hash.replace(/^#/, '').split('?', 2);
   const words = path.split('/').filter(Boolean).map(decode);
   return { words, query: Object.fromEntries(new URLSearchParams(search)) };

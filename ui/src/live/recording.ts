@@ -49,8 +49,8 @@ export function snapshot(tiles: readonly Shown[], columns: number, footer: strin
 
 export const canRecord = typeof MediaRecorder !== 'undefined' && MediaRecorder.isTypeSupported('video/webm');
 
-/** Films until the returned function is called, which saves. The size stays as it was at the start: a film has one. */
-export function film(tiles: () => readonly Shown[], columns: number, footer: () => string, name: string): () => void {
+/** Records until the returned function is called, which saves the video. The size stays as it was at the start. */
+export function recordVideo(tiles: () => readonly Shown[], columns: number, footer: () => string, name: string): () => void {
   const [canvas, surface] = blank(1, 1);
   const [draft] = blank(1, 1);
   compose(canvas, tiles(), columns, footer());

@@ -26,9 +26,9 @@ export async function upload(files: readonly File[]): Promise<string> {
   const made = uploadBody(files);
   if (typeof made === 'string') throw new ApiError(422, made);
   const response = await fetch(address('/api/checkpoints'), { method: 'POST', credentials: 'same-origin', body: made.body, headers: { 'Content-Type': made.type } });
-  const answer = (await response.json()) as Partial<UploadedCheckpoint & ErrorResponse>;
-  if (!response.ok || !answer.target) throw new ApiError(response.status, answer.error?.message ?? `The daemon returned ${response.status}.`, answer.error?.hint ?? '');
-  return answer.target;
+  const body = (await response.json()) as Partial<UploadedCheckpoint & ErrorResponse>;
+  if (!response.ok || !body.target) throw new ApiError(response.status, body.error?.message ?? `The daemon returned ${response.status}.`, body.error?.hint ?? '');
+  return body.target;
 }
 
 export function describeNormalisers({ observations, returns, copies }: Normalisers): string {

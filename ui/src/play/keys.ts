@@ -9,10 +9,10 @@ export interface Keyboard {
 
 const ARROWS = { up: 'ArrowUp', right: 'ArrowRight', down: 'ArrowDown', left: 'ArrowLeft' } as const;
 const LETTERS = { up: 'w', right: 'd', down: 's', left: 'a' } as const;
-type Way = keyof typeof ARROWS;
+type Direction = keyof typeof ARROWS;
 
 // By the beginning of an environment's id: where each action goes, and which of them is to do nothing.
-const KNOWN: [RegExp, Partial<Record<Way | 'space' | 'rest', number>>, string[]][] = [
+const KNOWN: [RegExp, Partial<Record<Direction | 'space' | 'rest', number>>, string[]][] = [
   [/Arena-/, { rest: 0, up: 1, right: 2, down: 3, left: 4, space: 5 }, [...ACTIONS]],
   [/^CartPole-/, { left: 0, right: 1 }, ['push left', 'push right']],
   [/^(MountainCar|Acrobot)-/, { left: 0, rest: 1, right: 2 }, ['left', 'nothing', 'right']],

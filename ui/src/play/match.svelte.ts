@@ -21,10 +21,10 @@ export class Match {
   }
 
   label(seat: number): string {
-    const told = this.ready?.seats[seat];
-    if (!told) return `seat ${seat + 1}`;
-    if (told.player === 'person') return `You${this.ready!.players > 1 ? ` (agent ${told.agent})` : ''}`;
-    return told.player === 'random' ? 'Random' : `${told.run} · epoch ${this.order.follow ? (this.epoch ?? told.epoch) : told.epoch}`;
+    const player = this.ready?.seats[seat];
+    if (!player) return `seat ${seat + 1}`;
+    if (player.player === 'person') return `You${this.ready!.players > 1 ? ` (agent ${player.agent})` : ''}`;
+    return player.player === 'random' ? 'Random' : `${player.run} · epoch ${this.order.follow ? (this.epoch ?? player.epoch) : player.epoch}`;
   }
 
   /** Means over the rounds that a seat has finished. */

@@ -14,8 +14,8 @@ export class Overrides {
   }
 
   get wrong(): string {
-    const told = read(this.settings);
-    return this.isOpen && typeof told === 'string' ? told : '';
+    const edited = read(this.settings);
+    return this.isOpen && typeof edited === 'string' ? edited : '';
   }
 
   toggle(): void {
@@ -33,10 +33,10 @@ export class Overrides {
 
   /** As an evaluation takes them. */
   order(): { seed?: number; suite?: string; overrides?: Settings } {
-    const told = read(this.settings);
-    if (!this.isOpen || typeof told === 'string') return {};
+    const edited = read(this.settings);
+    if (!this.isOpen || typeof edited === 'string') return {};
     const isOther = this.envId !== this.found.env['id'];
-    const kwargs = isOther ? told : changed(this.kwargs, told);
+    const kwargs = isOther ? edited : changed(this.kwargs, edited);
     const env: Settings = { ...(isOther ? { id: this.envId } : {}), ...(Object.keys(kwargs).length > 0 ? { kwargs } : {}) };
     return {
       ...(this.seed === null ? {} : { seed: this.seed }),

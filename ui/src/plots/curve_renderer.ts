@@ -45,7 +45,7 @@ class Brush {
     return this.top + (this.highest - this.height(value)) * this.scaleY;
   }
 
-  /** On a log axis there is no place for zero and below. */
+  /** On a log axis there is no position for zero and below. */
   has(value: number): boolean {
     return this.isLog ? value > 0 : !Number.isNaN(value);
   }
@@ -74,7 +74,7 @@ export function paint(plot: uPlot, curves: readonly Curve[], isLog: boolean): vo
   for (const curve of curves) {
     if (!isMany) paintLines(brush, curve);
     else if (curves.length > MANY_CURVES) paintPlainly(brush, curve, 1, [], MOST_MARKS / curves.length);
-    else paintPlainly(brush, curve, 1.5 * devicePixelRatio, curve.look.dash, FEW);
+    else paintPlainly(brush, curve, 1.5 * devicePixelRatio, curve.style.dash, FEW);
   }
   for (const curve of curves) if (curve.bad.length > 0) paintBad(brush, curve, bbox.top + bbox.height);
   ctx.restore();
@@ -84,32 +84,32 @@ function paintBand(brush: Brush, curve: Curve): void {
   if (curve.low === curve.mean && curve.high === curve.mean) return; // single points: the line says it all
   const { ctx } = brush;
   const [first, last] = brush.seen(curve);
-  ctx.fillStyle = curve.look.colour;
+  ctx.fillStyle = curve.style.colour;
   ctx.globalAlpha = 0.17;
   ctx.beginPath();
   let start = first;
-  for (let place = first; place <= last + 1; place++) {
-    const isGap = place > last || !brush.has(curve.low[place]!) || !brush.has(curve.high[place]!);
+  for (let index = first; index <= last + 1; index++) {
+    const isGap = index > last || !brush.has(curve.low[index]!) || !brush.has(curve.high[index]!);
     if (!isGap) continue;
-    if (place > start) outline(brush, curve, start, place - 1);
-    start = place + 1;
+    if (index > start) outline(brush, curve, start, index - 1);
+    start = index + 1;
   }
   ctx.fill();
   ctx.globalAlpha = 1;
 }
 
 /** The band as one column of whole pixels for each stretch, from its lowest to its highest. */
-function paintColumns(brush: Brush, { x, low, high, mean, look }: Curve): void {
+function paintColumns(brush: Brush, { x, low, high, mean, style }: Curve): void {
   if (low === mean && high === mean) return;
   const { ctx } = brush;
   const [first, last] = brush.seen({ x });
-  ctx.fillStyle = look.colour;
+  ctx.fillStyle = style.colour;
   ctx.globalAlpha = 0.1;
-  for (let place = first; place <= last; place++) {
-    const [lowest, highest] = [low[place]!, high[place]!];
+  for (let index = first; index <= last; index++) {
+    const [lowest, highest] = [low[index]!, high[index]!];
     if (!brush.has(lowest) || !brush.has(highest)) continue;
-    const left = Math.round(brush.x(x[place]!));
-    const width = place < last ? Math.max(1, Math.round(brush.x(x[place + 1]!)) - left) : 2;
+    const left = Math.round(brush.x(x[index]!));
+    const width = index < last ? Math.max(1, Math.round(brush.x(x[index + 1]!)) - left) : 2;
     const top = Math.floor(brush.y(highest));
     ctx.fillRect(left, top, width, Math.max(1, Math.ceil(brush.y(lowest)) - top));
   }
@@ -129,29 +129,29 @@ function paintEnvelope(brush: Brush, curves: readonly Curve[]): void {
 function outline(brush: Brush, { x, low, high }: Curve, start: number, end: number): void {
   const { ctx } = brush;
   ctx.moveTo(brush.x(x[start]!), brush.y(high[start]!));
-  for (let place = start + 1; place <= end; place++) ctx.lineTo(brush.x(x[place]!), brush.y(high[place]!));
-  for (let place = end; place >= start; place--) ctx.lineTo(brush.x(x[place]!), brush.y(low[place]!));
+  for (let index = start + 1; index <= end; index++) ctx.lineTo(brush.x(x[index]!), brush.y(high[index]!));
+  for (let index = end; index >= start; index--) ctx.lineTo(brush.x(x[index]!), brush.y(low[index]!));
   ctx.closePath();
 }
 
 function paintLines(brush: Brush, curve: Curve): void {
   const { ctx } = brush;
   const scale = devicePixelRatio;
-  ctx.strokeStyle = ctx.fillStyle = curve.look.colour;
+  ctx.strokeStyle = ctx.fillStyle = curve.style.colour;
   ctx.lineJoin = 'round';
-  if (curve.line !== curve.mean && curve.line.some((value, place) => !Object.is(value, curve.mean[place]))) {
+  if (curve.line !== curve.mean && curve.line.some((value, index) => !Object.is(value, curve.mean[index]))) {
     ctx.globalAlpha = 0.32;
     stroke(brush, curve, curve.mean, scale, []);
     ctx.globalAlpha = 1;
   }
-  stroke(brush, curve, curve.line, 1.7 * scale, curve.look.dash);
+  stroke(brush, curve, curve.line, 1.7 * scale, curve.style.dash);
   const [first, last] = brush.seen(curve);
   if (last - first >= FEW) return;
   const size = 4 * scale;
   ctx.beginPath();
-  for (let place = first; place <= last; place++) {
-    const value = curve.mean[place]!;
-    if (brush.has(value)) ctx.roundRect(brush.x(curve.x[place]!) - size / 2, brush.y(value) - size / 2, size, size, size / 2);
+  for (let index = first; index <= last; index++) {
+    const value = curve.mean[index]!;
+    if (brush.has(value)) ctx.roundRect(brush.x(curve.x[index]!) - size / 2, brush.y(value) - size / 2, size, size, size / 2);
   }
   ctx.fill();
 }
@@ -159,14 +159,14 @@ function paintLines(brush: Brush, curve: Curve): void {
 /** Marks up to `few` points, of whole pixels. */
 function paintPlainly(brush: Brush, curve: Curve, width: number, dash: readonly number[], few: number): void {
   const { ctx } = brush;
-  ctx.strokeStyle = ctx.fillStyle = curve.look.colour;
+  ctx.strokeStyle = ctx.fillStyle = curve.style.colour;
   ctx.lineJoin = 'bevel';
   stroke(brush, curve, curve.line, width, dash);
   const [first, last] = brush.seen(curve);
   if (last - first >= few) return;
-  for (let place = first; place <= last; place++) {
-    const value = curve.mean[place]!;
-    if (brush.has(value)) ctx.fillRect(Math.round(brush.x(curve.x[place]!)) - 1, Math.round(brush.y(value)) - 1, 2, 2);
+  for (let index = first; index <= last; index++) {
+    const value = curve.mean[index]!;
+    if (brush.has(value)) ctx.fillRect(Math.round(brush.x(curve.x[index]!)) - 1, Math.round(brush.y(value)) - 1, 2, 2);
   }
 }
 
@@ -177,12 +177,12 @@ function stroke(brush: Brush, curve: Curve, values: Float64Array, width: number,
   if (dash.length > 0) ctx.setLineDash(dash.map((part) => part * devicePixelRatio));
   ctx.beginPath();
   let isDown = false;
-  for (let place = first; place <= last; place++) {
-    const value = values[place]!;
+  for (let index = first; index <= last; index++) {
+    const value = values[index]!;
     if (!brush.has(value)) isDown = false;
-    else if (isDown) ctx.lineTo(brush.x(curve.x[place]!), brush.y(value));
+    else if (isDown) ctx.lineTo(brush.x(curve.x[index]!), brush.y(value));
     else {
-      ctx.moveTo(brush.x(curve.x[place]!), brush.y(value));
+      ctx.moveTo(brush.x(curve.x[index]!), brush.y(value));
       isDown = true;
     }
   }
@@ -195,7 +195,7 @@ function paintBad(brush: Brush, curve: Curve, foot: number): void {
   const { ctx } = brush;
   const size = 3 * devicePixelRatio;
   const y = foot - 2 * size;
-  ctx.strokeStyle = curve.look.colour;
+  ctx.strokeStyle = curve.style.colour;
   ctx.lineWidth = 1.5 * devicePixelRatio;
   ctx.beginPath();
   for (const at of curve.bad) {

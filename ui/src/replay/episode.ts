@@ -101,8 +101,8 @@ function* pairs(change: Change, name: string, count: number, isWhole = true): Ge
   }
 }
 
-function readStart(told: unknown): World {
-  const start = Object(told) as Record<string, unknown>;
+function readStart(data: unknown): World {
+  const start = Object(data) as Record<string, unknown>;
   const rows = table(start['map']) as unknown as string[];
   const inventories = table(start['inventories']);
   const width = rows[0]?.length ?? 0;
@@ -118,9 +118,9 @@ function readStart(told: unknown): World {
   });
 }
 
-function table(told: unknown): number[][] {
-  if (!Array.isArray(told)) throw new Error('The first state of the replay cannot be read.');
-  return told as number[][];
+function table(data: unknown): number[][] {
+  if (!Array.isArray(data)) throw new Error('The first state of the replay cannot be read.');
+  return data as number[][];
 }
 
 export function actionName(action: number): string {

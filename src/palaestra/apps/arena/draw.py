@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Plane = np.ndarray[Any, np.dtype[Any]]  # [height, width] in pixels
     Image = np.ndarray[Any, np.dtype[np.uint8]]  # [height, width, 3]
 
-CELL = 16  # pixels, when no size is asked for
+CELL = 16  # pixels, the default
 SMALLEST_CELL, LARGEST_CELL = 4, 96
 CARGO_PRIORITY = ("heart", "battery", "ore")  # an agent shows the first of these that it carries
 

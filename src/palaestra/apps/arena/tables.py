@@ -66,7 +66,7 @@ FEATURE_ID = {feature.name: feature.id for feature in FEATURES}
 COUNTERS = (
     *ITEMS,  # produced at stations
     "attacks",  # charges spent
-    "hits",  # attacks that froze somebody
+    "hits",  # attacks that froze an agent
     "blocked",  # attacks that broke a piece of armour
     "stolen",  # items taken from others
     "lost",  # items taken by others

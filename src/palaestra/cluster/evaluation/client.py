@@ -201,7 +201,7 @@ DRIVER = "palaestra.cluster.evaluation"
 
 
 class DriverProcess:
-    """The process that speaks with Ray. `hear` raises `RunFailed` when it is gone; it is closed then."""
+    """The process that talks to Ray. `receive` raises `RunFailed` when it has ended, and closes it."""
 
     def __init__(self, cluster: ClusterConfig, log: Path | None = None, clock: Clock | None = None) -> None:
         self._cluster = cluster
@@ -233,7 +233,7 @@ class DriverProcess:
         self._child.send(message)
 
     def receive(self) -> list[dict[str, Any]]:
-        """The messages that have come since the last call, except signs of life."""
+        """Messages since the last call, without heartbeats."""
         try:
             messages = self._child.receive()
         except EOFError:
@@ -256,11 +256,11 @@ class DriverProcess:
         return [message for message in messages if "id" in message]
 
     def wait(self, seconds: float) -> None:
-        """Returns when there is something to hear, or after `seconds`."""
+        """Returns when there is a message, or after `seconds`."""
         self._child.wait(seconds)
 
     def close(self) -> None:
-        """Requests under way are given up; a Ray of our own is shut down."""
+        """Cancels open requests; an embedded Ray is shut down."""
         self._child.end(SHUTDOWN_SECONDS)
 
     def _failed(self, message: str, hint: str, exit_code: int = 1) -> RunFailed:

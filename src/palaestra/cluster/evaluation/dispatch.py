@@ -115,7 +115,7 @@ class Dispatch:
             self._open[work.number].waiting.appendleft(work)
 
     def lost(self, work: Work, why: str) -> list[Message]:
-        """Plays a lost share again, up to `RETRIES` times; then the request goes on without its episodes."""
+        """Plays a lost share again, up to `RETRIES` times; then the request continues without its episodes."""
         if not self._came_back(work):
             return []
         one = self._open[work.number]

@@ -239,7 +239,7 @@ class Driver:
         return self._dispatch.played(work, response, self._accepted(response))
 
     def _read_late(self, reference: Any) -> None:
-        """Drops what a hung worker says; its processor is free when its task has ended."""
+        """Drops messages of a hung worker; its CPU is free when its task has ended."""
         try:
             self._ray.get(next(reference))
         except (StopIteration, self._ray.exceptions.RayError):
@@ -341,7 +341,7 @@ class _Stored:
 
 
 class WeightStore:
-    """What was put into the store; `put` is Ray's. Who takes a upload gives it back when nobody plays it any more."""
+    """Objects in Ray's store; `put` is Ray's. A user of an upload returns it when it is no longer played."""
 
     def __init__(self, put: Callable[[bytes], Any], max_idle_bytes: int = MAX_IDLE_BYTES) -> None:
         self._put = put

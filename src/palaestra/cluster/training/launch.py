@@ -43,7 +43,7 @@ POLL_SECONDS = 0.1
 
 
 def launch_on_ray(job: TrainingJob, count: int) -> TrainOutcome:
-    """Train with `count` processes wherever Ray has room. Raises what the first of them failed with.
+    """Trains with `count` processes, which Ray places on its machines. Raises the error of the first that failed.
 
     With `distributed.restarts` they are placed again, and continue from the last checkpoint that the driver has.
     """
@@ -72,12 +72,12 @@ def _launch_once(session: RaySession, job: TrainingJob, count: int, *, with_gpu:
 
 
 def wants_gpu(device: str, gpus: float, count: int) -> bool:
-    """`auto` takes GPUs where there is one for every rank."""
+    """`auto` uses GPUs if there is one for every rank."""
     return device == "cuda" or (device == "auto" and gpus >= count)
 
 
 def require_resources(session: RaySession, count: int, *, with_gpu: bool) -> None:
-    """Ray would wait for ever for what the cluster does not have."""
+    """Refuses resources that the cluster does not have; Ray would wait for them for ever."""
     found = {"CPU": session.cpus, "GPU": session.gpus}
     for kind in ("CPU", "GPU") if with_gpu else ("CPU",):
         if found[kind] < count:
@@ -91,7 +91,7 @@ def require_resources(session: RaySession, count: int, *, with_gpu: bool) -> Non
 
 @contextmanager
 def _started_ranks(session: RaySession, job: TrainingJob, count: int, *, with_gpu: bool) -> Iterator[list[RemoteRank]]:
-    """All ranks, started; whatever happens in the block, none of them is alive after it."""
+    """Starts all ranks; none of them is alive after the block, whatever happens in it."""
     ray = session.ray
     bundle = {"CPU": 1, "GPU": 1} if with_gpu else {"CPU": 1}
     group = ray.util.placement_group([bundle] * count, strategy="PACK")
@@ -126,7 +126,7 @@ def _actor(ray: Any, group: Any, bundle: Mapping[str, int], number: int) -> Any:
 def _start(
     session: RaySession, group: Any, actors: list[Any], job: TrainingJob, ranks: list[RemoteRank], *, with_gpu: bool
 ) -> None:
-    """Fills `ranks` before anything can fail that leaves something behind."""
+    """Adds each rank to `ranks` before it starts, so that it is cleaned up after an error."""
     ray = session.ray
     try:
         sites = _sites(ray, group, actors, job)
@@ -215,7 +215,7 @@ def local_numbers(sites: list[ActorSite]) -> list[int]:
 
 
 def _wait(ranks: list[RemoteRank]) -> None:
-    """Until all have ended. When one fails, the others get a moment to notice it themselves."""
+    """Waits until all have ended. When one fails, the others get a moment to notice it themselves."""
     deadline = float("inf")
     while True:
         for rank in ranks:

@@ -29,7 +29,7 @@ from palaestra.runs.store import ENVIRONMENT_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-RAY_PREFIX = "RAY_"  # variables with which Ray tells its workers who they are
+RAY_PREFIX = "RAY_"  # variables that identify Ray's workers
 FORWARDED_RAY_VARIABLES = (
     "RAY_AUTH_MODE",
     "RAY_AUTH_TOKEN",
@@ -53,7 +53,7 @@ class ActorSite:
 
 @dataclass(frozen=True)
 class RankReport:
-    """How a rank is doing; times are of its machine's monotonic clock."""
+    """The state of a rank; times are of its machine's monotonic clock."""
 
     now: float
     pid: int
@@ -67,13 +67,13 @@ class RankReport:
 
 @dataclass(frozen=True)
 class RunUpload:
-    """What a machine with a disk of its own gets before a process starts there: runs with their names."""
+    """Runs and their names for a machine without the shared disk, sent before a process starts there."""
 
     runs: tuple[tuple[str, RunReport], ...] = ()
 
 
 class SingleRun(RankSpec):
-    """Of a trial: a training of its own, not a rank of several."""
+    """The process of a trial: a separate training, not one of several ranks."""
 
     def variables(self) -> dict[str, str]:
         return {}
@@ -93,17 +93,17 @@ class RankActor:
         self._sender: RunSender | LogSender | None = None
 
     def site(self, node: str, address: str, runs_root: str, marker: str, modules: Sequence[str] = ()) -> ActorSite:
-        """`marker` is a file that the driver has made in its folder of runs."""
+        """Describes this machine. `marker` is a file that the driver has created in its runs folder."""
         sees_runs = (Path(runs_root) / marker).is_file() and not os.environ.get(OWN_DISK)
         return ActorSite(node, socket.gethostname(), address, sees_runs, code_identity(modules))
 
     def code_differences(self, expected: dict[str, Any]) -> dict[str, Any] | None:
-        """What differs on this machine from the code of the driver; fields of `CodeDifferences`."""
+        """Differences between the code of this machine and of the driver; fields of `CodeDifferences`."""
         found = compare_code(CodeIdentity(**expected))
         return None if found is None else asdict(found)
 
     def listen(self, address: str) -> int:
-        """The port at which the ranks will meet; held open, so that nobody can take it meanwhile."""
+        """The port of the rendezvous; its socket stays open, so that no other process can take it."""
         host = address.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listening = socket.create_server((host, 0), family=family, backlog=128)
@@ -118,13 +118,14 @@ class RankActor:
         folder: str,
         delivery: RunUpload | None = None,
     ) -> str:
-        """`spec` is None for a trial, `delivery` where the run lives here: then the folder of runs is returned."""
+        """Starts the process. `spec` is None for a trial. With a `delivery` the run is on this machine, and its runs
+        folder is returned."""
         own = TrainingJob.from_json(job)
         variables = {**rank_variables(os.environ), **variables}
         if delivery is not None:
             own = replace(own, runs_root=self._unpack(delivery, own.request.name))
             variables[ENVIRONMENT_VARIABLE] = str(own.runs_root)
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115  a pipe would hold up the rank when nobody reads
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  a pipe without a reader would block the rank
         self._rank = Rank(
             RankSpec(**spec) if spec is not None else SingleRun(0, 1, 0, "", 0),
             self._listening,
@@ -138,10 +139,10 @@ class RankActor:
         return "" if delivery is None else str(own.runs_root)
 
     def report(self, *, wants_run: bool = True) -> RankReport:
-        """`wants_run`: also what is new in the run directory; not while the driver's disk takes nothing."""
+        """The state of the process; with `wants_run` also changes of the run (not while the driver's disk is full)."""
         rank = self._rank
         assert rank is not None, "started before"
-        has_ended = rank.has_ended()  # asked first: what it printed before its end must not be missed
+        has_ended = rank.has_ended()  # first, so that output before its end is not missed
         if has_ended and self._exit_report is None:
             exit_report = rank.exit_report()
             self._exit_report = {} if exit_report is None else asdict(exit_report)
@@ -162,7 +163,7 @@ class RankActor:
             self._rank.kill()
 
     def close(self) -> None:
-        """Before the actor is ended: its process and its scratch directory go."""
+        """Ends the process and removes the scratch directory, before the actor is ended."""
         if self._rank is not None:
             self._rank.kill()
             self._rank.process.wait()
@@ -189,7 +190,7 @@ class RankActor:
 
 
 def rank_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those of the actor without what makes a process one of Ray's, or a rank of another training."""
+    """The actor's environment variables without those of Ray's workers and of other ranks."""
     return {
         name: value
         for name, value in variables.items()
@@ -222,7 +223,7 @@ class ScratchDirectory:
 
 
 def remove_abandoned(base: Path) -> None:
-    """Folders whose owners are no more."""
+    """Removes folders whose owners have ended."""
     for path in base.glob(f"{PREFIX}*.lock"):
         with suppress(OSError):  # another user's, or gone meanwhile
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -235,7 +236,7 @@ def remove_abandoned(base: Path) -> None:
 
 
 def _hold_new(folder: Path) -> int:
-    """Before the folder is made: whoever cleans up meanwhile must not take it for abandoned."""
+    """Written before the folder exists, so that a concurrent clean-up does not take it for abandoned."""
     path = _lock_file(folder)
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

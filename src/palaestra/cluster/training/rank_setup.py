@@ -1,4 +1,4 @@
-"""What a machine needs before a rank or trial starts there: the same code, variables, and runs it cannot see."""
+"""Prepares a machine for a rank or trial: the same code, environment variables, and runs that it cannot read."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ NAMED_FILES = 3
 
 
 def forwarded_variables() -> dict[str, str]:
-    """Those of the driver's environment that its processes get on every machine."""
+    """The driver's environment variables that processes on all machines get."""
     return {name: value for name, value in os.environ.items() if name.startswith(FORWARDED) and name != OWN_DISK}
 
 
 def upload_for(config: TrainConfig, runs_root: Path, mirror: RunMirror | None) -> RunUpload:
-    """The run itself as far as it came, and the checkpoints of other runs that its configuration names."""
+    """The run with its checkpoints so far, and the checkpoints of other runs that its configuration names."""
     runs = {}
     for target in filter(None, (config.initial_weights, config.ppo.kickstart.teacher)):
         runs.update(_named_checkpoint(target, runs_root))
@@ -47,7 +47,7 @@ def upload_for(config: TrainConfig, runs_root: Path, mirror: RunMirror | None) -
 
 
 def _named_checkpoint(target: str, runs_root: Path) -> dict[str, RunReport]:
-    """The run that `RUN:best` means, with that checkpoint only; empty where that cannot be told here."""
+    """The run that `RUN:best` names, with that checkpoint only; empty if it is unknown on this machine."""
     try:
         found = find_target(target, runs_root)
         directory = RunDirectory(found.directory.parent)
@@ -64,14 +64,14 @@ def _named_checkpoint(target: str, runs_root: Path) -> dict[str, RunReport]:
 
 
 def _is_wanted(change: Change, epoch: int) -> bool:
-    """Of a run whose checkpoint is only read: that one, and the files beside it."""
+    """Whether a file is needed of a run of which only one checkpoint is read: that checkpoint and its metadata."""
     if isinstance(change, CheckpointSaved):
         return change.epoch == epoch
     return isinstance(change, FilePatch) and change.path != METRICS
 
 
 def different_code(ray: Any, actor: Any, site: ActorSite, modules: Sequence[str], timeout: float) -> str:
-    """What differs on that machine from the code of this process, in a few words; empty: nothing."""
+    """A short description of how that machine's code differs from this process's; empty if it does not."""
     own = code_identity(modules)
     if site.code is None or own == site.code:
         return ""
@@ -87,7 +87,7 @@ def modules_of(config: TrainConfig) -> tuple[str, ...]:
 
 @contextmanager
 def marker_file(runs_root: Path) -> Iterator[str]:
-    """Its name, for the block's duration. Folders that were made for it and stayed empty are removed."""
+    """The name of a marker file that exists during the block. Empty folders created for it are removed."""
     made = [folder for folder in (runs_root, *runs_root.parents) if not folder.exists()]
     runs_root.mkdir(parents=True, exist_ok=True)
     file = runs_root / f".shared-{uuid4().hex}"

@@ -1,4 +1,4 @@
-"""A rank or trial on a machine of the cluster, as the driver sees it: polled without waiting; a machine may be gone."""
+"""The driver's handle of a rank or trial on a machine of the cluster: polled without blocking, as it may be lost."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class RemoteRank:
         self._signals: list[int] = []
 
     def send_signal(self, number: int) -> None:
-        """Only noted: it may come in the middle of a call into Ray, and goes out with the next poll."""
+        """Remembers the signal, which may arrive during a call into Ray; the next poll sends it."""
         self._signals.append(number)
 
     def poll(self) -> None:
-        """Pass signals on and take in what the actor has reported by now."""
+        """Sends pending signals and reads the actor's reports."""
         now = time.monotonic()
         pause, self._polled_at = min(now - self._polled_at, LONGEST_PAUSE), now
         if self.code is not None:
@@ -136,7 +136,7 @@ class RemoteRank:
             self.exit_report = self._localized(exit_report) if self.there else exit_report
 
     def _retry(self, now: float) -> None:
-        """The driver's disk was full: training goes on over there, and what it sent is written when there is room."""
+        """The driver's disk is full: training continues remotely, and what it sent is written once there is room."""
         if not self._is_behind() or now < self._retry_at:
             return
         assert self.mirror is not None, "it is behind"
@@ -171,7 +171,7 @@ class RemoteRank:
                 self.mirror.lose(message)
 
     def _fail(self, error: PalaestraError) -> None:
-        """What was received cannot be a copy of this run; the process over there need not go on."""
+        """The received files cannot belong to this run; the remote process is stopped."""
         self.kill()
         now = time.monotonic()
         self.code, self.ended_at = error.exit_code, now
@@ -188,7 +188,7 @@ class RemoteRank:
 
 
 def end_actors(ray: Any, actors: Sequence[Any]) -> None:
-    """Each gets a moment to remove what it wrote on its machine; a machine that is gone is not waited for."""
+    """Ends the actors; each gets a moment to remove its files. Lost machines are not waited for."""
     closed = [actor.close.remote() for actor in actors]
     if closed:
         ray.wait(closed, num_returns=len(closed), timeout=CLOSE_SECONDS)

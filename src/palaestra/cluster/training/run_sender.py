@@ -1,4 +1,4 @@
-"""On the machine that trains a run in a folder of its own: what is new in it, as reports for the driver."""
+"""Reports changes of a run to the driver, from a machine that trains it on its own disk."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class RunSender:
 
     @property
     def is_complete(self) -> bool:
-        """All of the last scan was reported, or there never was a run."""
+        """Whether all changes of the last scan were reported, or there is no run."""
         return (self._was_last and not self._waiting) or self._find() is None
 
     def skip_received(self) -> None:
-        """What is in the folder now came from the driver. The metrics are sent whole once: their bytes may differ."""
+        """Skips the current files, which came from the driver, except the metrics, whose bytes may differ."""
         scanner = self._find()
         if scanner is not None:
             scanner.scan()
             scanner.forget_metrics()
 
     def report(self, *, is_last: bool = False) -> RunReport | None:
-        """None when nothing is new. With `is_last` everything is scanned once more; call until `is_complete`."""
+        """New changes, or None. With `is_last` everything is scanned once more; call until `is_complete`."""
         scanner = self._find()
         if scanner is None:
             return None
@@ -81,7 +81,7 @@ class RunSender:
 
 
 class LogSender:
-    """Of a rank that is not the leader, on a machine without the leader's disk: its log is all that it writes."""
+    """Sends the log of a follower rank on a machine without the leader's disk; it writes nothing else."""
 
     def __init__(self, runs_root: Path, rank: int) -> None:
         self._root = runs_root
@@ -94,7 +94,7 @@ class LogSender:
         return path is None or path.stat().st_size <= self._sent
 
     def report(self, *, is_last: bool = False) -> RunReport | None:
-        """What was added since the last report, whether or not it `is_last`."""
+        """Text added since the last report."""
         del is_last
         path = self._find()
         if path is None:
@@ -107,13 +107,13 @@ class LogSender:
         return RunReport(path.parents[1].name, (Appended(name, data),)) if data else None
 
     def _find(self) -> Path | None:
-        """The newest: checkpoints of other runs may have been sent here, but no logs."""
+        """The newest run: checkpoints of other runs may be here, but not their logs."""
         found = [one for one in self._root.glob(f"*/logs/rank_{self._rank}.log") if is_run_id(one.parents[1].name)]
         return max(found, default=None)
 
 
 def split_report(changes: list[Change]) -> tuple[list[Change], list[Change]]:
-    """The first of them, at most `MAX_REPORT_BYTES` or a single one; and the rest."""
+    """The first changes, at most `MAX_REPORT_BYTES` or a single one, and the rest."""
     count, size = 0, 0
     for change in changes:
         size += size_of(change)

@@ -1,4 +1,4 @@
-"""Slots for many runs on Ray: each trial is an actor on a machine that has room, and a process beside it.
+"""Slots for parallel runs on Ray: each trial is an actor on a machine with room, and a child process.
 
 The slots follow the cluster: a machine that joins is used, one that leaves is not waited for, and one whose code
 differs is named and left out.
@@ -47,7 +47,7 @@ MAX_FAILURES = 3  # to start a trial on a node, before it is left out for good
 
 
 class RaySlots:
-    """A `TrialRunner` for a cluster, or for a Ray of one's own; see core/trials.py."""
+    """A `TrialRunner` for a cluster or an embedded Ray; see core/trials.py."""
 
     def __init__(self, wanted: SlotRequest) -> None:
         self._wanted = wanted
@@ -77,7 +77,7 @@ class RaySlots:
 
     @property
     def slots(self) -> int:
-        """As many as the machines that are there now have room for; 0 when all have left."""
+        """The number of trials that fit on the current machines; 0 if all have left."""
         room = sum(map(self._room, self._usable()))
         return room if self._wanted.count is None else min(self._wanted.count, room)
 
@@ -138,7 +138,7 @@ class RaySlots:
             )
 
     def _put_back(self, trial: RemoteTrial) -> None:
-        """It has not started, and waits for another node."""
+        """Returns a trial that has not started to the queue, for another node."""
         self._ray.kill(trial.actor)
         trial.release()
         del self._trials[trial.order.name]
@@ -161,7 +161,7 @@ class RaySlots:
             )
 
     def _avoid(self, node: Node) -> None:
-        """Ray may not know yet that it is gone; and should it be well, a few seconds are no loss."""
+        """Avoids a node for some seconds: Ray may not have noticed yet that it is lost."""
         self._avoided[node.id] = time.monotonic() + AVOID_SECONDS
 
     def _usable(self) -> list[Node]:
@@ -171,14 +171,14 @@ class RaySlots:
         return [one for one in self._nodes if one.id not in self._refused and now >= self._avoided.get(one.id, 0.0)]
 
     def _freest(self) -> Node | None:
-        """By our own count: what others do on a machine, Ray waits for."""
+        """The node with the most room by this process's own count; for other users' work, Ray waits."""
         taken = [trial.node.id for trial in self._trials.values()]
         free = [(self._room(node) - taken.count(node.id), node) for node in self._usable()]
         room, node = max(free, key=lambda pair: pair[0], default=(0, None))
         return node if room > 0 else None
 
     def _room(self, node: Node) -> int:
-        """Trials that fit on a machine side by side."""
+        """Number of trials that fit on a machine at once."""
         room = int(node.cpus // self._wanted.cpus_each)
         return min(room, int(node.gpus // self._wanted.gpus_each)) if self._wanted.gpus_each else room
 
@@ -189,7 +189,7 @@ class RaySlots:
 
 
 def _own_cpus(wanted: SlotRequest) -> int | None:
-    """For a Ray of one's own: whoever says how many trials go side by side means it, also on a small machine."""
+    """CPUs for a local Ray: the number of parallel trials is used even on a small machine."""
     if wanted.cpus is None and wanted.count is not None:
         return wanted.count * wanted.cpus_each
     return wanted.cpus
@@ -242,7 +242,7 @@ class RemoteTrial:
             self._finish(TrialResult(self.order.name, error.exit_code, str(error)))
 
     def lose(self) -> None:
-        """Ray says that the machine is gone; what was asked of it may never be answered."""
+        """Ray reports the machine as lost; open requests to it may never be answered."""
         if self.end is None and not self.failure:
             self._lose("its machine left the cluster")
 
@@ -252,12 +252,12 @@ class RemoteTrial:
             self._rank.send_signal(signal.SIGTERM)
 
     def release(self) -> None:
-        """Let go of the copy of its run; the actor has ended."""
+        """Releases the copy of the run; the actor has ended."""
         if self._mirror is not None:
             self._mirror.close()
 
     def _advance(self) -> None:
-        """From the actor's first answer to the start of its process."""
+        """Advances the start, from the actor's first response to the start of its process."""
         if self._started is None and self._is_stopped:
             self._finish(TrialResult(self.order.name, 128 + signal.SIGTERM))
         elif self._started is None and self._ray.wait([self._site], timeout=0)[0]:
@@ -313,7 +313,7 @@ class RemoteTrial:
     def _finish(self, end: TrialResult) -> None:
         self.end = end
         if end.is_lost:
-            self._ray.kill(self.actor)  # nobody may be there to remove what it wrote
+            self._ray.kill(self.actor)  # there may be no process left that could remove its files
         else:
             end_actors(self._ray, [self.actor])
         self.release()

@@ -132,7 +132,7 @@ class MujocoEnvs:
         return snapshot.why_not(self.envs[0])
 
     def capture(self) -> dict[str, Any] | None:
-        """As `InProcessEnvs` gives it; either goes on from the other's."""
+        """The same format as `InProcessEnvs.capture`; either can restore the other's."""
         for index in range(self.count):
             self.put(index)
         states = [snapshot.capture(env) for env in self.envs]

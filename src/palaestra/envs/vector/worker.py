@@ -209,7 +209,7 @@ def _send_failure(line: Line, error: Exception) -> None:
 def _end_with_the_caller(line: Line, parent: int) -> None:
     """At once, also in the middle of a step. `parent` is 0 when a thread started us that may end before its process."""
     if parent:
-        with suppress(OSError):  # forbidden in some containers; the line tells us as well
+        with suppress(OSError):  # forbidden in some containers; the closed connection ends the worker, too
             die_with_parent(parent)
     waiting = select.poll()
     waiting.register(line.fileno(), 0)  # only the end of the line wakes us, no message does

@@ -78,7 +78,7 @@ class WorkerProcess:
             raise self._reply_timed_out() from None
 
     def reply(self, on_task: Callable[[int, float | None], dict[str, Any]] | None = None) -> Any:
-        """What it says to what it was asked; meanwhile it may ask for tasks."""
+        """The reply to the last request; meanwhile the worker may request tasks."""
         try:
             while (message := self._line.receive()).kind is Kind.TASK:
                 assert on_task is not None
@@ -130,7 +130,7 @@ class WorkerProcess:
         return f"Worker process {self.number} (pid {self.pid})"
 
     def _where(self) -> str:
-        """While which environment did what; nobody but this memory can tell by now."""
+        """Environment, step and action of a worker that ended, from the shared memory."""
         if self.mark is None:
             return "while it made its environments"
         index, step = (int(part) for part in self.mark)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from palaestra.runs.directory import RunDirectory
 
 SEND_INTERVAL_SECONDS = 0.25  # between two handings over of what was written
-BUFFER_BYTES = 1 << 20  # asked for; the kernel may give less
+BUFFER_BYTES = 1 << 20  # requested; the kernel may grant less
 TERMINATE_SECONDS = 0.5  # between a polite signal and the last one
 BACKLOG_MESSAGES = 500  # a minute or two of a fast run, some 20 MB; W&B needs seconds to start
 FULL = {errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM}

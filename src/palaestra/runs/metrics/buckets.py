@@ -165,7 +165,7 @@ def _copied(points: Points, kind: np.dtype[Any]) -> Points:
 
 
 def merge_points(old: Points, new: Points) -> Points:
-    """Both, sorted by step; where two speak of one step the later word counts, as it does in `metrics.db`."""
+    """Both, sorted by step; of two points of one step the later one counts, as in `metrics.db`."""
     both: Points = np.concatenate([old, new])
     both = both[np.argsort(both["step"], kind="stable")]
     is_last_word = np.append(both["step"][1:] != both["step"][:-1], np.ones(min(1, len(both)), bool))

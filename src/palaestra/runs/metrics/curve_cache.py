@@ -110,7 +110,7 @@ class CurveCache:
     def _with_fallback(
         self, directory: RunDirectory, read: Callable[[_CachedRun], Result], fallback: Callable[[], Result]
     ) -> Result:
-        """Where the disk has no room for us, the run itself is asked."""
+        """Reads the run's metrics.db instead, if the disk has no room for the cache."""
         cached = self._cached_run(directory.id)
         with cached.lock:
             try:
@@ -289,7 +289,7 @@ def write_index(folder: Path, index: CurveIndex) -> None:
 
 
 def read_index(folder: Path) -> CurveIndex | None:
-    """None when there is none, or none that makes sense: then it is made anew."""
+    """None if there is no valid index; then it is rebuilt."""
     try:
         content = read_json(folder / INDEX_FILE)
         return _decode(content) if content["format"] == FORMAT else None

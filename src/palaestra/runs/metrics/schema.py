@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 2
 INTERVALS_SINCE = 2
-APPLICATION_ID = 0x50414C41  # "PALA", so that `file` and we can tell whose database it is
+APPLICATION_ID = 0x50414C41  # "PALA": identifies the database
 
 # Every page that a sample touches costs it ten microseconds. So points are clustered by step (one page, not one for
 # each name), and there are no further indices: what a reader wants is found by step or is read in full anyway.
@@ -92,7 +92,7 @@ def create_or_check(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """Nothing in it yet: its writer has only just begun."""
+    """The file is still empty: its writer has just started."""
     with closing(connection.execute("SELECT count(*) FROM sqlite_master")) as rows:
         return bool(rows.fetchone()[0] == 0)
 

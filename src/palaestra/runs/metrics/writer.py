@@ -149,14 +149,14 @@ class MetricsWriter:
         self._last_sample += len(samples)
 
     def rewind(self, step: int) -> None:
-        """Forget everything after `step`; a run that goes on from there writes it again."""
+        """Removes everything after `step`; the resumed run writes it again."""
         with self._transaction(f"the return to step {step}"):
             for table in ("points", "ranges", "episodes", "episode_summaries", "samples"):
                 self._connection.execute(f"DELETE FROM {table} WHERE step > ?", (step,))  # noqa: S608  our own names
             self._connection.execute("DELETE FROM intervals WHERE sample NOT IN (SELECT id FROM samples)")
 
     def drop_intervals(self, first_step: int) -> None:
-        """Forget the samples of several iterations that reach `first_step`; a run that goes on fills them again."""
+        """Removes combined samples that reach `first_step`; the resumed run writes them again."""
         own = "(SELECT sample FROM intervals JOIN samples ON samples.id = sample WHERE step >= :first)"
         point = "(SELECT 1 FROM points WHERE points.step = ranges.step AND points.name = ranges.name)"
         values = {"first": first_step}
@@ -271,7 +271,7 @@ def _connect(path: Path, *, is_secondary: bool) -> sqlite3.Connection:
         create_or_check(connection, path)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # what is above tells which kind of busy
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # the upper bits give the kind of SQLITE_BUSY
             raise MetricsInUse(f"{path} is in use ({error}).", "Try again later.") from error
         raise DamagedFile(f"{path} cannot be opened as a database: {error}.") from error
     except BaseException:

@@ -158,7 +158,7 @@ class TimeoutHttpProtocol(LimitedConnection, H11Protocol):
             super().refuse()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  uvicorn's own text
-        """h11 only reports an error state; what was parsed so far tells a long URL from long headers."""
+        """h11 only reports an error state; the parsed part distinguishes a long URL from long headers."""
         pending_bytes = len(self.conn.trailing_data[0]) if self.conn.their_state is h11.ERROR else 0
         is_too_long = pending_bytes > HEADER_BYTES
         self.send_error((431 if self.has_request_line else 414) if is_too_long else 400)
