@@ -158,6 +158,16 @@ PLANTS = (
         ),
     ),
     plant(
+        55,
+        "resuming forgets the temperature",
+        (SAC, 'self.log_alpha.copy_(saved["log_alpha"])', 'assert "log_alpha" in saved'),
+    ),
+    plant(
+        55,
+        "resuming forgets the critics' targets",
+        (CRITICS, 'self.target.restore(saved["critic_target"])', 'assert "critic_target" in saved'),
+    ),
+    plant(
         57,
         "discrete SAC takes one drawn action where the expectation belongs",
         (

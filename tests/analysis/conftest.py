@@ -60,8 +60,8 @@ class FakeRun:
         }
         rows = [{"seed": first_seed + index, "total_reward": value} for index, value in enumerate(returns)]
         write_json(path, {"schema_version": 1, "plan": written, "complete": True, "rows": rows})
-        place = f"evaluations/{path.name}"
-        append_batch(self.directory, {"epoch": epoch, "file": place, "simulations": [{"file": place}]})
+        location = f"evaluations/{path.name}"
+        append_batch(self.directory, {"epoch": epoch, "file": location, "simulations": [{"file": location}]})
         return path
 
     def measure(self, metric, points):

@@ -69,8 +69,8 @@ def test_rows_that_cannot_be_read_are_named_and_left_out(make_run, content):
 
 def test_a_summary_cannot_lead_out_of_its_run(make_run, tmp_path):
     run, other = make_run("first"), make_run("second")
-    place = other.judge(3, [9.0])
+    location = other.judge(3, [9.0])
     run.judge(3, [1.0])
     text = run.directory.eval_summary_file.read_text()
-    run.directory.eval_summary_file.write_text(text.replace("evaluations/3-", f"{place.parent}/3-"))
+    run.directory.eval_summary_file.write_text(text.replace("evaluations/3-", f"{location.parent}/3-"))
     assert 9.0 not in [value for one in read_evaluations(run.directory, 3).results for value in one.returns.values()]

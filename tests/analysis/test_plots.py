@@ -29,9 +29,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>\"'&"
 
 
-def parsed(picture):
+def parsed(frame):
     """Every picture must be XML, and everything in it must lie on the paper."""
-    tree = ET.fromstring(picture)
+    tree = ET.fromstring(frame)
     _, _, width, height = map(float, tree.get("viewBox").split())
     for text in tree.iter(f"{SVG}text"):
         assert 0 <= float(text.get("x")) <= width
@@ -109,13 +109,13 @@ def test_intervals_have_their_point_inside(figure):
 
 def test_names_are_escaped_and_long_ones_cut():
     row = Row(HOSTILE * 20, ("x",), {"easy": cell(1.0)}, Estimate(1.0), Estimate(1.0))
-    for picture in (
+    for frame in (
         heatmap_svg(scores(row), [row]),
         interval_svg([row], "mean"),
         chart_svg(Chart(HOSTILE, (curve(HOSTILE),))),
     ):
-        parsed(picture)
-        assert "<script>" not in picture
+        parsed(frame)
+        assert "<script>" not in frame
 
 
 def test_colours_begin_again_when_there_are_no_more():

@@ -9,8 +9,8 @@ pytest.importorskip("palaestra.apps.arena.native_core", reason="the reference wo
 
 @pytest.mark.full
 def test_a_claim_is_tried_on_both_sides_and_reported_with_its_interval(tmp_path, monkeypatch, capsys):
-    words = ["--claims", "team", "--seeds", "1,2", "--steps", "12288", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["arena_learning.py", *words])
+    arguments = ["--claims", "team", "--seeds", "1,2", "--steps", "12288", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["arena_learning.py", *arguments])
     arena_learning.main()
     found = json.loads((tmp_path / "arena-learning.json").read_text())
     assert len(found) == 4

@@ -43,8 +43,8 @@ def test_a_median_is_not_moved_by_one_slow_repeat():
 
 
 def test_the_table_and_the_numbers_are_written_side_by_side(tmp_path, monkeypatch, capsys):
-    words = ["--worlds", "1", "--steps", "2", "--repeats", "1", "--threads", "1", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["arena_speed.py", *words])
+    arguments = ["--worlds", "1", "--steps", "2", "--repeats", "1", "--threads", "1", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["arena_speed.py", *arguments])
     monkeypatch.setattr(arena_speed, "PREPARED", 2)
     arena_speed.main()
     data = json.loads((tmp_path / "arena_speed.json").read_text())

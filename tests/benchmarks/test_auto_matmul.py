@@ -8,19 +8,19 @@ from palaestra.apps.matmul.benchmark.timing import Timing
 @pytest.fixture
 def samples(monkeypatch):
     """Rounds that were seen, a list for each time the clock is asked; NumPy takes 1 second each."""
-    seen = []
+    observed = []
 
     def fake_timings(candidates, _seconds, _keep):
         for work in candidates.values():
             work()
-        autos = seen.pop(0)
+        autos = observed.pop(0)
         return {
             "auto": Timing(min(autos), autos[0], len(autos), tuple(autos)),
             "NumPy": Timing(1.0, 1.0, len(autos), (1.0,) * len(autos)),
         }
 
     monkeypatch.setattr(auto_matmul, "time_interleaved", fake_timings)
-    return seen
+    return observed
 
 
 def compare():

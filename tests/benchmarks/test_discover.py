@@ -17,10 +17,10 @@ def test_no_row_requires_less_than_the_best_known_rank():
 @pytest.mark.parametrize("field", ["gf2", "z"])
 def test_a_row_is_run_and_reported(field, tmp_path, capsys):
     results = tmp_path / "results.json"
-    words = ["--rows", "2x2x2", "--field", field, "--seeds", "2", "--walkers", "1", "--json", str(results)]
-    assert discover.main(words) == 0
-    told = capsys.readouterr().out
-    assert told.startswith(f"2x2x2 {field} 7: 2 of 2 ")
+    arguments = ["--rows", "2x2x2", "--field", field, "--seeds", "2", "--walkers", "1", "--json", str(results)]
+    assert discover.main(arguments) == 0
+    reports = capsys.readouterr().out
+    assert reports.startswith(f"2x2x2 {field} 7: 2 of 2 ")
     data = json.loads(results.read_text())
     assert [one["rank"] for one in data["rows"][0]["found"]] == [7, 7]
     assert data["hardware"]["cpu"]
@@ -36,10 +36,10 @@ def test_missed_ranks_are_reported():
 
 def test_repeated_rows_replace_older_ones(tmp_path):
     results = tmp_path / "results.json"
-    words = ["--field", "gf2", "--walkers", "1", "--clock", "cpu", "--json", str(results)]
-    discover.main([*words, "--rows", "2x2x2", "2x2x3", "--seeds", "1"])
+    arguments = ["--field", "gf2", "--walkers", "1", "--clock", "cpu", "--json", str(results)]
+    discover.main([*arguments, "--rows", "2x2x2", "2x2x3", "--seeds", "1"])
     results.write_text(json.dumps(json.loads(results.read_text()) | {"additions": [15]}))
-    discover.main([*words, "--rows", "2x2x2", "--seeds", "2"])
+    discover.main([*arguments, "--rows", "2x2x2", "--seeds", "2"])
     data = json.loads(results.read_text())
     assert {one["row"]["format"]: len(one["found"]) for one in data["rows"]} == {"2x2x3": 1, "2x2x2": 2}
     assert {one["clock"] for one in data["rows"]} == {"cpu"}

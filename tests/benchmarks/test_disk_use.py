@@ -7,7 +7,7 @@ import pytest
 @pytest.mark.slow
 def test_a_training_of_many_iterations_leaves_a_fraction_of_every_value():
     """The longer the run, the smaller the fraction: here 30,000 iterations, 2,048 of them single."""
-    fewer, every = (disk_use.measure(30_000 * disk_use.ITERATION_STEPS, downsample=way) for way in (True, False))
+    fewer, every = (disk_use.measure(30_000 * disk_use.ITERATION_STEPS, downsample=path) for path in (True, False))
     assert fewer["bytes"] < 0.6 * every["bytes"]  # 0.48 to 0.50 was seen: every value took 30.7 or 32.3 MB
     for part in ("metrics", "tensorboard", "curves of the daemon"):
         assert fewer["parts"][part] < 0.6 * every["parts"][part]

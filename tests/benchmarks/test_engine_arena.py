@@ -10,12 +10,12 @@ from palaestra.training.engines import native_engine
 @pytest.mark.skipif(native_engine.native_learner is None, reason="built without a C++ compiler")
 def test_it_reports_what_in_both_directions_of_stepping_do(monkeypatch, tmp_path, capsys):
     out = tmp_path / "arena.json"
-    words = ["--iterations", "1", "--repeats", "2", "--threads", "1", "--recipes", "arena.tiny", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["engine_arena.py", *words])
+    arguments = ["--iterations", "1", "--repeats", "2", "--threads", "1", "--recipes", "arena.tiny", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["engine_arena.py", *arguments])
     assert engine_arena.main() == 0
-    told = json.loads(out.read_text())["figures"]
-    assert [figure["way"] for figure in told] == ["inside", "from Python"]
-    assert all(figure["played_per_cpu_second"] > figure["steps_per_cpu_second"] > 0 for figure in told)
+    reports = json.loads(out.read_text())["figures"]
+    assert [figure["way"] for figure in reports] == ["inside", "from Python"]
+    assert all(figure["played_per_cpu_second"] > figure["steps_per_cpu_second"] > 0 for figure in reports)
     assert "| arena.tiny | 1 | from Python |" in capsys.readouterr().out
 
 

@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def requested(monkeypatch):
     """What was trained; nothing is."""
     calls = []
 
@@ -19,26 +19,26 @@ def asked(monkeypatch):
     return calls
 
 
-def measure(monkeypatch, *words):
-    monkeypatch.setattr(sys, "argv", ["engine_learning.py", "--recipes", "cartpole", *words])
+def measure(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["engine_learning.py", "--recipes", "cartpole", *arguments])
     assert engine_learning.main() == 0
 
 
-def test_engines_take_turns_seed_by_seed_and_get_a_row_each(monkeypatch, capsys, asked):
+def test_engines_take_turns_seed_by_seed_and_get_a_row_each(monkeypatch, capsys, requested):
     measure(monkeypatch, "--seeds", "3")
-    assert asked[:3] == [("cartpole", "torch", 1), ("cartpole", "native", 1), ("cartpole", "torch", 2)]
-    told = capsys.readouterr().out
-    assert "| cartpole | native | 102.00 | 2.48 | 101.0, 102.0, 103.0 |" in told
-    assert "cartpole: the intervals overlap." in told
+    assert requested[:3] == [("cartpole", "torch", 1), ("cartpole", "native", 1), ("cartpole", "torch", 2)]
+    reports = capsys.readouterr().out
+    assert "| cartpole | native | 102.00 | 2.48 | 101.0, 102.0, 103.0 |" in reports
+    assert "cartpole: the intervals overlap." in reports
 
 
-def test_what_the_file_has_already_is_not_trained_again(monkeypatch, tmp_path, asked):
+def test_what_the_file_has_already_is_not_trained_again(monkeypatch, tmp_path, requested):
     out = tmp_path / "learned.json"
     measure(monkeypatch, "--seeds", "2", "--out", str(out))
     measure(monkeypatch, "--seeds", "3", "--out", str(out))
-    assert asked[4:] == [("cartpole", "torch", 3), ("cartpole", "native", 3)]
+    assert requested[4:] == [("cartpole", "torch", 3), ("cartpole", "native", 3)]
     measure(monkeypatch, "--seeds", "1", "--out", str(out), "--set", "ppo.gamma=0.9")
-    assert len(asked) == 8
+    assert len(requested) == 8
     assert len(json.loads(out.read_text())) == 8
 
 

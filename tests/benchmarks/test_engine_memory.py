@@ -11,12 +11,12 @@ from palaestra.training.engines import native_engine
 def test_it_reports_what_both_engines_do_with_a_memory(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(engine_memory.SIZES, "small", (8, {"env_count": 4, "horizon": 16, "minibatch_size": 32}))
     out = tmp_path / "memory.json"
-    words = ["engine_memory.py", "--steps", "1", "--repeats", "1", "--sizes", "small", "--cells", "mingru", "--out"]
-    monkeypatch.setattr(sys, "argv", [*words, str(out)])
+    arguments = ["engine_memory.py", "--steps", "1", "--repeats", "1", "--sizes", "small", "--cells", "mingru", "--out"]
+    monkeypatch.setattr(sys, "argv", [*arguments, str(out)])
     assert engine_memory.main() == 0
-    told = json.loads(out.read_text())["figures"]
-    assert [figure["engine"] for figure in told] == ["native", "torch"]
-    assert all(figure["steps_per_second"] > 0 for figure in told)
+    reports = json.loads(out.read_text())["figures"]
+    assert [figure["engine"] for figure in reports] == ["native", "torch"]
+    assert all(figure["steps_per_second"] > 0 for figure in reports)
     assert "| small | mingru | torch |" in capsys.readouterr().out
 
 

@@ -12,8 +12,19 @@ from palaestra.training.engines import native_engine
 def test_it_trains_on_one_rank_and_on_two_and_fails_below_the_ratio_requested(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(engine_ranks, "compile_ours", lambda: None)
     out = tmp_path / "ranks.json"
-    words = ["--tasks", "cartpole-small", "--rounds", "1", "--share", "0.005", "--at-least", "1000", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["engine_ranks.py", *words])
+    arguments = [
+        "--tasks",
+        "cartpole-small",
+        "--rounds",
+        "1",
+        "--share",
+        "0.005",
+        "--at-least",
+        "1000",
+        "--out",
+        str(out),
+    ]
+    monkeypatch.setattr(sys, "argv", ["engine_ranks.py", *arguments])
     assert engine_ranks.main() == 1
     figures = json.loads(out.read_text())["figures"]
     assert [figure["ranks"] for figure in figures] == [1, 2]
@@ -30,6 +41,6 @@ def test_a_ratio_is_the_median_of_those_within_a_round():
         }
         for pair in pairs
     ]
-    told = engine_ranks.compare("arena", 2, rounds)
-    assert (told["training_ratio"], told["lowest"], told["highest"]) == (1.6, 1.5, 1.8)
-    assert "| arena | 100 | 150 | 1.60 | 1.50 to 1.80 | 1.60 |" in engine_ranks.table([told], 2)
+    reports = engine_ranks.compare("arena", 2, rounds)
+    assert (reports["training_ratio"], reports["lowest"], reports["highest"]) == (1.6, 1.5, 1.8)
+    assert "| arena | 100 | 150 | 1.60 | 1.50 to 1.80 | 1.60 |" in engine_ranks.table([reports], 2)

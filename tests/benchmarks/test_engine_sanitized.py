@@ -17,14 +17,14 @@ def test_the_build_that_is_named_is_the_one_that_is_tested(tmp_path):
     """A copy of the usual one, in a process of its own: a module can be taken only once."""
     own = Path(native_engine.native_learner.__file__)
     copy = Path(shutil.copy(own, tmp_path / own.name))
-    words = [sys.executable, str(BENCHMARKS / "engine_sanitized.py"), str(copy), "-k", "threads_changes_no_bit"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    arguments = [sys.executable, str(BENCHMARKS / "engine_sanitized.py"), str(copy), "-k", "threads_changes_no_bit"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert f"{copy}: kernels " in done.stdout
 
 
 def test_without_a_build_it_says_how_to_make_one():
-    words = [sys.executable, str(BENCHMARKS / "engine_sanitized.py")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    arguments = [sys.executable, str(BENCHMARKS / "engine_sanitized.py")]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "docs/engines.md" in done.stdout

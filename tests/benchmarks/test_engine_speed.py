@@ -15,12 +15,12 @@ from palaestra.training.state import new_training_state
 def test_it_reports_what_both_engines_do(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(engine_speed, "gemm_peak", lambda threads: 100.0)
     out = tmp_path / "speed.json"
-    words = ["engine_speed.py", "--steps", "2048", "--repeats", "1", "--sizes", "small", "--ways", "loop", "--out"]
-    monkeypatch.setattr(sys, "argv", [*words, str(out)])
+    arguments = ["engine_speed.py", "--steps", "2048", "--repeats", "1", "--sizes", "small", "--ways", "loop", "--out"]
+    monkeypatch.setattr(sys, "argv", [*arguments, str(out)])
     assert engine_speed.main() == 0
-    told = json.loads(out.read_text())["figures"]
-    assert {figure["engine"] for figure in told} == {"native", "torch"}
-    assert all(figure["steps_per_second"] > 0 and figure["gflops"] > 0 for figure in told)
+    reports = json.loads(out.read_text())["figures"]
+    assert {figure["engine"] for figure in reports} == {"native", "torch"}
+    assert all(figure["steps_per_second"] > 0 and figure["gflops"] > 0 for figure in reports)
     assert "| small | loop | 1 | native |" in capsys.readouterr().out
 
 

@@ -22,8 +22,8 @@ def test_the_table_names_the_worst_seed():
 @pytest.mark.full
 @pytest.mark.skipif(not IS_COMPILED, reason="in Python this takes minutes")
 def test_a_small_run_writes_its_results(tmp_path, monkeypatch, capsys):
-    words = ["flip_policy", "--seeds", "1", "--walks", "5", "--formats", "2x2x2", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", words)
+    arguments = ["flip_policy", "--seeds", "1", "--walks", "5", "--formats", "2x2x2", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
     flip_policy.main()
     assert "| 2x2x2 |" in capsys.readouterr().out
     assert json.loads((tmp_path / "flip-policy.json").read_text())["seeds"][0]["seed"] == 1

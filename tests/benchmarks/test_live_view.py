@@ -45,8 +45,8 @@ def test_the_interval_is_that_of_a_mean_and_one_segment_far_out_does_not_move_it
 
 
 def test_jitter_alone_is_no_cost():
-    dice = np.random.default_rng(2)
-    off, other = (side(*np.exp(dice.normal(0, 0.3, 4000)).tolist()) for _ in range(2))
+    rng = np.random.default_rng(2)
+    off, other = (side(*np.exp(rng.normal(0, 0.3, 4000)).tolist()) for _ in range(2))
     middle, _, _ = live_view.slower(other, off, "seconds")
     assert abs(middle) < 0.03  # the mean of the ratios themselves is 9 % too large
 
@@ -63,4 +63,4 @@ def test_a_small_try_sees_frames_and_leaves_no_frame_buffer_and_no_word_of_where
     found = live_view.measure_all(1, 4, engine)
     assert os.environ.get("PALAESTRA_FRAME_BUFFERS_DIR") == before
     assert found["seen"]["sent"] >= found["seen"]["encoded"]
-    assert [len(stretches) for stretches in found["sides"].values()] == [1, 1, 1, 1]
+    assert [len(segments) for segments in found["sides"].values()] == [1, 1, 1, 1]

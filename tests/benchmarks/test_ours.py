@@ -38,8 +38,8 @@ def test_overrides_of_a_trial_reach_the_training(tmp_path):
 def test_a_training_that_was_stopped_gives_no_result(tmp_path, monkeypatch):
     real = palaestra.train
 
-    def stopped(*words, **settings):
-        outcome = real(*words, **settings)
+    def stopped(*arguments, **settings):
+        outcome = real(*arguments, **settings)
         return replace(outcome, record=replace(outcome.record, agent_step=512))
 
     monkeypatch.setattr(palaestra, "train", stopped, raising=False)

@@ -58,12 +58,13 @@ def test_returns_between_zero_and_one_have_two_digits():
 
 
 def test_the_page_says_which_seeds_are_whose_and_who_the_peer_of_the_memory_task_is():
-    told = " ".join(page(BOTH).split())
-    assert "ours are trained with seeds from 11 on, the peer's from 1 on" in told
+    reports = " ".join(page(BOTH).split())
+    assert "ours are trained with seeds from 11 on, the peer's from 1 on" in reports
     assert (
-        "None of the seeds reported for us (11 and on) was used in choosing them; the peer's seeds are 1 and on" in told
+        "None of the seeds reported for us (11 and on) was used in choosing them; the peer's seeds are 1 and on"
+        in reports
     )
-    assert "On the memory task (palaestra/Recall-v0) the peer is RecurrentPPO of sb3-contrib" in told
+    assert "On the memory task (palaestra/Recall-v0) the peer is RecurrentPPO of sb3-contrib" in reports
 
 
 @pytest.mark.parametrize(

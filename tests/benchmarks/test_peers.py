@@ -34,10 +34,10 @@ def command(monkeypatch, tmp_path):
         found = {peer.name: pythons[peer.name] for peer in wanted if peer.name in pythons}
         return found, {peer.name: "it cannot be installed" for peer in wanted if peer.name not in pythons}
 
-    def run(*words):
+    def run(*arguments):
         monkeypatch.setattr(module, "find_pythons", find)
         monkeypatch.setattr(module, "compile_ours", lambda: None)
-        monkeypatch.setattr(sys, "argv", ["peers.py", *words, "--out", str(tmp_path / "out")])
+        monkeypatch.setattr(sys, "argv", ["peers.py", *arguments, "--out", str(tmp_path / "out")])
         module.main()
         return json.loads((tmp_path / "out" / "peers.json").read_text())["settings"]
 
@@ -62,37 +62,37 @@ def test_what_a_person_wrote_stands_right_behind_the_promises(command, tmp_path)
 
 
 def test_each_round_has_every_peer_and_the_page_the_ratio(command, tmp_path, capsys):
-    told = command("--peers", "palaestra", "sb3", "jax", "--settings", "cleanrl", "--rounds", "2")
-    rounds = told["cleanrl"]["rounds"]
+    reports = command("--peers", "palaestra", "sb3", "jax", "--settings", "cleanrl", "--rounds", "2")
+    rounds = reports["cleanrl"]["rounds"]
     assert [[one["peer"] for one in measured] for measured in rounds] == [["palaestra", "sb3"]] * 2
-    assert told["cleanrl"]["absent"] == {"jax": "it cannot be installed"}
+    assert reports["cleanrl"]["absent"] == {"jax": "it cannot be installed"}
     page = (tmp_path / "out" / "peers.md").read_text()
     assert "| Palaestra | Stable-Baselines3 | cleanrl | 60 | 60.00 | reached |" in page
     assert "JAX, whole loop compiled did not take part: it cannot be installed" in page
-    said = capsys.readouterr()
-    assert page in said.out
-    first_of_rounds = [line.split()[3] for line in said.err.splitlines()][::2]
+    reported = capsys.readouterr()
+    assert page in reported.out
+    first_of_rounds = [line.split()[3] for line in reported.err.splitlines()][::2]
     assert first_of_rounds == ["palaestra", "sb3"]  # each round begins with another
     assert "<svg" in (tmp_path / "out" / "peers.svg").read_text()
 
 
 def test_a_peer_that_fails_is_named_and_not_requested_again(command, tmp_path):
-    told = command("--peers", "palaestra", "eager", "--settings", "cleanrl", "--rounds", "3")
-    rounds = told["cleanrl"]["rounds"]
+    reports = command("--peers", "palaestra", "eager", "--settings", "cleanrl", "--rounds", "3")
+    rounds = reports["cleanrl"]["rounds"]
     assert [[one["peer"] for one in measured] for measured in rounds] == [["palaestra", "eager"]] + [["palaestra"]] * 2
     assert "eager torch loop failed at least once: ended with 1" in (tmp_path / "out" / "peers.md").read_text()
 
 
 def test_a_setting_that_is_not_measured_now_stays_as_it_was(command):
     command("--peers", "palaestra", "--settings", "cleanrl", "--rounds", "2")
-    told = command("--peers", "palaestra", "sb3", "--settings", "large", "--rounds", "1")
-    assert {name: len(one["rounds"]) for name, one in told.items()} == {"cleanrl": 2, "large": 1}
+    reports = command("--peers", "palaestra", "sb3", "--settings", "large", "--rounds", "1")
+    assert {name: len(one["rounds"]) for name, one in reports.items()} == {"cleanrl": 2, "large": 1}
 
 
 def test_cleanrl_takes_part_only_with_a_checkout(command, tmp_path):
-    told = command("--peers", "palaestra", "cleanrl", "--settings", "cleanrl", "--rounds", "1")
-    assert told["cleanrl"]["absent"] == {"cleanrl": "no checkout was given (--cleanrl PATH)"}
-    told = command(
+    reports = command("--peers", "palaestra", "cleanrl", "--settings", "cleanrl", "--rounds", "1")
+    assert reports["cleanrl"]["absent"] == {"cleanrl": "no checkout was given (--cleanrl PATH)"}
+    reports = command(
         "--peers", "palaestra", "cleanrl", "--settings", "cleanrl", "--rounds", "1", "--cleanrl", str(tmp_path)
     )
-    assert told["cleanrl"]["absent"] == {"cleanrl": "it cannot be installed"}
+    assert reports["cleanrl"]["absent"] == {"cleanrl": "it cannot be installed"}

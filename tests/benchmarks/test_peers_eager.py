@@ -15,19 +15,19 @@ TINY = replace(CLEANRL, env_count=2, horizon=5, minibatch_size=5, total_steps=40
 @pytest.fixture
 def rollout():
     envs = eager.GymnasiumEnvs(TINY)
-    dice = torch.Generator().manual_seed(1)
+    rng = torch.Generator().manual_seed(1)
     made_up = eager.Rollout(TINY, envs)
-    made_up.rewards = torch.randn(5, 2, generator=dice)
-    made_up.values = torch.randn(5, 2, generator=dice)
+    made_up.rewards = torch.randn(5, 2, generator=rng)
+    made_up.values = torch.randn(5, 2, generator=rng)
     made_up.ended[2, 0] = 1.0  # what was seen at step 2 begins an episode
     return made_up
 
 
 def test_advantages_are_the_discounted_sum_of_surprises_until_the_episode_ends(rollout):
     agent = eager.Agent(4, gymnasium.spaces.Discrete(2))
-    seen = torch.randn(2, 4)
-    found, targets = eager.judge(agent, rollout, seen, torch.zeros(2), TINY)
-    last = agent(seen)[3].detach()
+    observed = torch.randn(2, 4)
+    found, targets = eager.judge(agent, rollout, observed, torch.zeros(2), TINY)
+    last = agent(observed)[3].detach()
     for env in range(2):
         for start in range(5):
             expected, weight = 0.0, 1.0
@@ -46,9 +46,9 @@ def test_advantages_are_the_discounted_sum_of_surprises_until_the_episode_ends(r
 def test_before_any_step_nothing_is_clipped_and_the_policy_loss_is_the_mean_advantage():
     torch.manual_seed(1)
     agent = eager.Agent(4, gymnasium.spaces.Discrete(2))
-    seen, targets, advantages = torch.randn(50, 4), torch.randn(50), torch.randn(50)
-    action, log_probs, entropy, values = (one.detach() for one in agent(seen))
-    loss, share = eager.losses(agent, seen, action, log_probs, values, advantages, targets, CLEANRL, clip=0.2)
+    observed, targets, advantages = torch.randn(50, 4), torch.randn(50), torch.randn(50)
+    action, log_probs, entropy, values = (one.detach() for one in agent(observed))
+    loss, share = eager.losses(agent, observed, action, log_probs, values, advantages, targets, CLEANRL, clip=0.2)
     expected = -0.01 * entropy.mean() + 0.5 * 0.5 * ((values - targets) ** 2).mean()  # advantages have mean 0
     assert share == 0.0
     assert float(loss.detach()) == pytest.approx(float(expected), abs=1e-5)
@@ -61,9 +61,9 @@ def test_a_few_updates_change_the_weights_and_are_reported(env_id):
     job = Job(setting, seconds=60.0, seed=1, began=0.0)
     meter = Meter(job, lambda event, **fields: lines.append((event, fields)))
     eager.train(job, eager.GymnasiumEnvs(setting), meter)
-    told = dict(lines)
-    assert told["started"]["steps"] == 10
-    assert told["measured"]["steps"] == 30
+    reports = dict(lines)
+    assert reports["started"]["steps"] == 10
+    assert reports["measured"]["steps"] == 30
 
 
 def test_returns_of_ended_episodes_are_their_lengths_in_cartpole():

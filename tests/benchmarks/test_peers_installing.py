@@ -23,10 +23,10 @@ def pip(monkeypatch, tmp_path):
     class Pip:
         code, calls = 0, []
 
-        def run(self, words, env, **_):
-            self.calls.append((words, env))
+        def run(self, arguments, env, **_):
+            self.calls.append((arguments, env))
             errors = "WARNING: slow\nERROR: No matching distribution found for toy==1\nand more" if self.code else ""
-            return subprocess.CompletedProcess(words, self.code, "", errors)
+            return subprocess.CompletedProcess(arguments, self.code, "", errors)
 
     pip = Pip()
     pip.calls = []

@@ -19,11 +19,11 @@ TINY = replace(CLEANRL, env_count=3, horizon=40, minibatch_size=60, total_steps=
 
 def test_a_step_is_gymnasiums_to_rounding():
     env = gymnasium.make("CartPole-v1").unwrapped
-    dice = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     for _ in range(20):
         env.reset()
-        env.state = dice.uniform(-0.2, 0.2, 4)
-        before, action = np.asarray(env.state, np.float32), int(dice.integers(2))
+        env.state = rng.uniform(-0.2, 0.2, 4)
+        before, action = np.asarray(env.state, np.float32), int(rng.integers(2))
         expected, *_ = env.step(action)
         found = jax_loop.move(before[None], np.array([action]))
         np.testing.assert_allclose(np.asarray(found)[0], expected, rtol=1e-5, atol=1e-6)
@@ -36,8 +36,8 @@ def test_episodes_end_where_gymnasiums_do():
 
 
 def test_advantages_are_the_discounted_sum_of_surprises_until_the_episode_ends():
-    dice = np.random.default_rng(1)
-    values, last = dice.normal(size=(6, 2)).astype(np.float32), dice.normal(size=2).astype(np.float32)
+    rng = np.random.default_rng(1)
+    values, last = rng.normal(size=(6, 2)).astype(np.float32), rng.normal(size=2).astype(np.float32)
     ended = np.zeros((6, 2), bool)
     ended[2, 0] = True
     nothing = np.zeros((6, 2), np.float32)

@@ -69,9 +69,9 @@ def test_cleanrls_settings_are_our_defaults_which_are_cleanrls():
 
 def test_cleanrls_script_receives_the_same():
     words = cleanrl.arguments(CLEANRL, seed=5)
-    told = dict(zip(words[0:-3:2], words[1:-3:2], strict=True))
-    assert (told["--num-envs"], told["--num-steps"], told["--num-minibatches"]) == ("4", "128", "4")
-    assert (told["--total-timesteps"], told["--learning-rate"], told["--seed"]) == ("500000", "0.00025", "5")
+    reports = dict(zip(words[0:-3:2], words[1:-3:2], strict=True))
+    assert (reports["--num-envs"], reports["--num-steps"], reports["--num-minibatches"]) == ("4", "128", "4")
+    assert (reports["--total-timesteps"], reports["--learning-rate"], reports["--seed"]) == ("500000", "0.00025", "5")
     assert words[-3:] == ["--anneal-lr", "--clip-vloss", "--no-cuda"]
     assert cleanrl.arguments(SB3, seed=5)[-3:] == ["--no-anneal-lr", "--no-clip-vloss", "--no-cuda"]
 
@@ -81,6 +81,6 @@ def test_stable_baselines3_with_its_own_settings_is_reported_nothing_that_it_wou
     from peers import sb3
 
     defaults = inspect.signature(stable_baselines3.PPO).parameters
-    told = sb3.arguments(SB3)
-    assert told == {name: defaults[name].default for name in told}
+    reports = sb3.arguments(SB3)
+    assert reports == {name: defaults[name].default for name in reports}
     assert sb3.arguments(CLEANRL)["learning_rate"](0.5) == pytest.approx(1.25e-4)

@@ -77,8 +77,8 @@ def test_a_peer_that_could_not_be_installed_stands_there_with_the_reason():
 
 
 def test_the_frame_is_xml_with_a_bar_for_every_speed_longer_for_the_faster():
-    picture = ET.fromstring(plot([three_rounds()]))
-    bars = [float(one.get("width")) for one in picture.iter("{http://www.w3.org/2000/svg}rect")]
+    frame = ET.fromstring(plot([three_rounds()]))
+    bars = [float(one.get("width")) for one in frame.iter("{http://www.w3.org/2000/svg}rect")]
     assert len(bars) == 2
     assert bars[0] > 2 * bars[1]
     ET.fromstring(plot([]))

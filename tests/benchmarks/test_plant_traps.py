@@ -46,14 +46,14 @@ def test_a_planted_defect_is_observed_in_the_copy_and_the_copy_is_clean_again(pr
 
 
 def test_failures_are_read_off_with_their_parameters_left_out():
-    told = "FAILED tests/a/test_b.py::test_c[1 - x] - assert 1 == 2\nERROR tests/test_d.py - ImportError: no\nok\n"
-    assert plant_traps.FAILED.findall(told) == ["a/test_b.py::test_c", "test_d.py"]
+    reports = "FAILED tests/a/test_b.py::test_c[1 - x] - assert 1 == 2\nERROR tests/test_d.py - ImportError: no\nok\n"
+    assert plant_traps.FAILED.findall(reports) == ["a/test_b.py::test_c", "test_d.py"]
 
 
 def test_the_page_says_what_caught_each_and_what_nobody_saw():
     index = plant_traps.index_of_traps()
-    seen = plant_traps.Outcome(plant(17, "by the remainder"), ("training/test_intervals.py::test_x",))
+    observed = plant_traps.Outcome(plant(17, "by the remainder"), ("training/test_intervals.py::test_x",))
     unseen = plant_traps.Outcome(plant(5, "with replacement"), ())
-    *_, first, second = plant_traps.page(index, [seen, unseen]).splitlines()
+    *_, first, second = plant_traps.page(index, [observed, unseen]).splitlines()
     assert first == f"| 17 | {index.TRAPS[17]} | by the remainder | `training/test_intervals.py::test_x` |"
     assert second.endswith("| **nobody** |")

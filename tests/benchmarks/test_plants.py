@@ -27,5 +27,5 @@ def test_every_trap_is_planted():
 
 
 def test_no_two_plants_are_reported_alike():
-    told = [(each.trap, each.what) for each in PLANTS]
-    assert len(set(told)) == len(told)
+    reports = [(each.trap, each.what) for each in PLANTS]
+    assert len(set(reports)) == len(reports)

@@ -54,10 +54,10 @@ class Serving:
         return {**plain_environment(), **self.variables}
 
     def start(self) -> None:
-        words = [sys.executable, "-m", "palaestra", "serve", "--port", str(self.port), "--json"]
+        arguments = [sys.executable, "-m", "palaestra", "serve", "--port", str(self.port), "--json"]
         with (self.folder / "serve.log").open("a") as log:
             self.process = subprocess.Popen(
-                words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True
+                arguments, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True
             )
         text = ""
         for line in self.process.stdout:
@@ -78,16 +78,18 @@ class Serving:
 
     @property
     def token(self) -> str:
-        words = [sys.executable, "-m", "palaestra", "token"]
-        done = subprocess.run(words, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=True)
+        arguments = [sys.executable, "-m", "palaestra", "token"]
+        done = subprocess.run(
+            arguments, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=True
+        )
         return done.stdout.split()[-1]
 
     def ask(self, path: str, body: Any = None, method: str | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read() or b"null")
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return json.loads(reply.read() or b"null")
 
     @property
     def _token(self) -> str:
@@ -196,7 +198,7 @@ def open_page(browser, serving, train):
     """open_page("#/runs"): a signed-in page. Afterwards it must have been silent, and asked nobody but the daemon."""
     contexts, complaints = [], []
 
-    def open_one(place: str = "", *, is_signed_in: bool = True, allows: str = "", **options: Any):
+    def open_one(location: str = "", *, is_signed_in: bool = True, allows: str = "", **options: Any):
         context = (
             browser.new_context(viewport=VIEW, **options)
             if "viewport" not in options
@@ -206,27 +208,27 @@ def open_page(browser, serving, train):
         context.set_default_timeout(30_000)
         if is_signed_in:
             origin = {"Origin": serving.url}
-            answer = context.request.post(f"{serving.url}/api/login", data={"token": serving._token}, headers=origin)
-            assert answer.ok
+            reply = context.request.post(f"{serving.url}/api/login", data={"token": serving._token}, headers=origin)
+            assert reply.ok
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"error in the page: {error}"))
         page.on(
             "console",
-            lambda said: (
-                complaints.append(f"console: {said.text}")
-                if said.type in {"error", "warning"} and not (allows and allows in said.text)
+            lambda reported: (
+                complaints.append(f"console: {reported.text}")
+                if reported.type in {"error", "warning"} and not (allows and allows in reported.text)
                 else None
             ),
         )
         page.on(
             "request",
-            lambda asked: (
-                complaints.append(f"outside: {asked.url}")
-                if not asked.url.startswith((serving.url, serving.url.replace("http", "ws"), "blob:", "data:"))
+            lambda requested: (
+                complaints.append(f"outside: {requested.url}")
+                if not requested.url.startswith((serving.url, serving.url.replace("http", "ws"), "blob:", "data:"))
                 else None
             ),
         )
-        page.goto(f"{serving.url}/{place}")
+        page.goto(f"{serving.url}/{location}")
         return page
 
     yield open_one

@@ -71,7 +71,7 @@ CATALOGUE = {"known_as_of": "2026-07", "known": KNOWN, "discoveries": [STRASSEN,
 
 
 @pytest.fixture
-def told(open_page):
+def reports(open_page):
     """A page whose daemon has found just this."""
 
     def open_told(place, catalogue=CATALOGUE):
@@ -84,8 +84,8 @@ def told(open_page):
     return open_told
 
 
-def test_each_is_beside_the_best_known_of_its_own_field(told):
-    page = told("#/discoveries")
+def test_each_is_beside_the_best_known_of_its_own_field(reports):
+    page = reports("#/discoveries")
     groups = page.locator("table").first.locator("tbody")
     expect(groups).to_have_count(2)
     expect(groups.nth(0)).to_contain_text("8 naive")
@@ -94,8 +94,8 @@ def test_each_is_beside_the_best_known_of_its_own_field(told):
     expect(rows.nth(1)).to_have_text(re.compile(r"z\s*23\s*23\s*matches the best known"))
 
 
-def test_one_has_formulas_and_code_to_copy_and_its_origin(told):
-    page = told("#/discoveries")
+def test_one_has_formulas_and_code_to_copy_and_its_origin(reports):
+    page = reports("#/discoveries")
     page.get_by_role("link", name="2x2x2 over zt with 7").click()
     expect(page.get_by_role("heading", name="2x2x2 with 7 multiplications")).to_be_visible()
     main = page.get_by_role("main")
@@ -139,16 +139,16 @@ def test_a_benchmark_of_the_app_is_shown_with_its_machine_and_every_comparison(o
 
 
 @pytest.mark.parametrize("place", ["#/discoveries", f"#/discoveries/{STRASSEN['id']}"])
-def test_what_was_found_can_be_read_by_all_and_on_a_phone(told, barriers, place):
-    page = told(place)
+def test_what_was_found_can_be_read_by_all_and_on_a_phone(reports, barriers, place):
+    page = reports(place)
     expect(page.get_by_role("main")).to_contain_text("matches the best known")
     assert barriers(page) == []
     page.set_viewport_size({"width": 360, "height": 720})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 360
 
 
-def test_with_nothing_found_the_page_says_what_to_do(told):
-    page = told("#/discoveries", {**CATALOGUE, "discoveries": [], "damaged": ["x.json is not to be trusted."]})
+def test_with_nothing_found_the_page_says_what_to_do(reports):
+    page = reports("#/discoveries", {**CATALOGUE, "discoveries": [], "damaged": ["x.json is not to be trusted."]})
     expect(page.get_by_role("main")).to_contain_text("palaestra discover 2x2x2 seconds=1")
     expect(page.get_by_role("main")).to_contain_text("x.json is not to be trusted.")
 

@@ -17,7 +17,9 @@ def evaluation(serving, trained, train):
     return serving.ask(f"/api/runs/{trained[0]}/evaluate", order)["run"]["id"]
 
 
-def test_batches_are_observed_as_they_are_played_and_both_runs_lead_to_each_other(open_page, serving, trained, evaluation):
+def test_batches_are_observed_as_they_are_played_and_both_runs_lead_to_each_other(
+    open_page, serving, trained, evaluation
+):
     page = open_page(f"#/run/{evaluation}")
     newest = page.locator("tbody td").first
     expect(newest).to_be_visible(timeout=90_000)

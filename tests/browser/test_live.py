@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from palaestra.apps.arena.batch import make_batch
 from palaestra.apps.arena.draw import draw_world
-from palaestra.apps.arena.encoding import encode_whole
+from palaestra.apps.arena.encoding import encode_full
 from palaestra.apps.arena.observe import empty_rows
 from palaestra.apps.arena.settings import read_settings
 
@@ -100,9 +100,9 @@ def test_a_frame_is_shown_with_its_numbers_and_acknowledged(watched):
     page, server = watched()
     server.send(red())
     expect(page.locator("figcaption").first).to_contain_text("reward 1 · return 61.50 · length 61")
-    picture = picture_of(page)
-    assert picture.shape == (HEIGHT, WIDTH, 3)
-    assert np.abs(picture - (200, 30, 30)).max() < 12
+    image = picture_of(page)
+    assert image.shape == (HEIGHT, WIDTH, 3)
+    assert np.abs(image - (200, 30, 30)).max() < 12
     wait_until(page, lambda: server.acknowledged == 1)
     expect(page.get_by_test_id("hud")).to_contain_text("first | step 12,288 | 4,941 steps/s")
     expect(page.get_by_role("main")).to_contain_text("connected")
@@ -126,22 +126,22 @@ def test_what_is_no_frame_is_counted_acknowledged_and_not_shown(watched):
 
 def test_arena_is_drawn_in_the_browser_as_it_is_drawn_in_python(watched):
     settings = read_settings({"agents": 12, "width": 16, "height": 16})
-    worlds, seen = make_batch([settings], 1), empty_rows(settings, settings.agents)
-    worlds.reset([0], [5], [0], seen)
-    rewards, dice = np.zeros(settings.agents, np.float32), np.random.default_rng(0)
+    worlds, observed = make_batch([settings], 1), empty_rows(settings, settings.agents)
+    worlds.reset([0], [5], [0], observed)
+    rewards, rng = np.zeros(settings.agents, np.float32), np.random.default_rng(0)
     for _ in range(40):
-        worlds.step(dice.integers(6, size=settings.agents), seen, rewards)
+        worlds.step(rng.integers(6, size=settings.agents), observed, rewards)
     state = worlds.world_state(0)
     page, server = watched(slots=1)
-    server.send(message(2, encode_whole(state, 1)))
+    server.send(message(2, encode_full(state, 1)))
     expect(page.locator("figcaption").first).to_contain_text("return 61.50")
     ours = picture_of(page)
     cell = ours.shape[0] // 16
     assert ours.shape == (16 * cell, 16 * cell, 3)
     theirs = draw_world(state, 16 * cell).astype(np.int16)
 
-    def means(picture):
-        return picture.reshape(16, cell, 16, cell, 3).mean((1, 3))
+    def means(image):
+        return image.reshape(16, cell, 16, cell, 3).mean((1, 3))
 
     apart = np.abs(means(ours) - means(theirs)).max(-1)
     assert np.median(apart) < 3
@@ -251,8 +251,8 @@ def test_a_snapshot_and_a_video_are_saved(watched):
     with page.expect_download() as saved:
         page.get_by_role("button", name="Snapshot").click()
     assert saved.value.suggested_filename == "twin-1-step12288.png"
-    picture = np.asarray(Image.open(saved.value.path()).convert("RGB"), np.int16)
-    assert np.abs(picture[HEIGHT // 2, picture.shape[1] // 4] - (200, 30, 30)).max() < 12
+    image = np.asarray(Image.open(saved.value.path()).convert("RGB"), np.int16)
+    assert np.abs(image[HEIGHT // 2, image.shape[1] // 4] - (200, 30, 30)).max() < 12
     page.get_by_role("button", name="Record").click()
     page.wait_for_timeout(1500)  # that long is the film
     with page.expect_download() as saved:

@@ -23,7 +23,7 @@ WIDE = {"width": 1280, "height": 800}
 
 
 @pytest.fixture(scope="module")
-def pictured(serving, trained):
+def rendered(serving, trained):
     """For the documents, runs that have something to show; else those that are there."""
     if not IS_WRITING:
         return trained
@@ -35,11 +35,11 @@ def pictured(serving, trained):
 
 def keep(page, name):
     """At least some hundred colours: a page that failed to draw has a dozen."""
-    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    colours = picture.getcolors(maxcolors=1 << 24)
+    frame = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    colours = frame.getcolors(maxcolors=1 << 24)
     assert len(colours) > 200
     if IS_WRITING:
-        picture.save(IMAGES / f"{name}.webp", quality=88, method=6)
+        frame.save(IMAGES / f"{name}.webp", quality=88, method=6)
 
 
 def drawn(page):
@@ -48,21 +48,21 @@ def drawn(page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_runs_and_their_curves(open_page, pictured, scheme):
+def test_runs_and_their_curves(open_page, rendered, scheme):
     page = open_page("#/runs", viewport=WIDE, color_scheme=scheme)
     expect(page.locator("svg path.line").first).to_be_visible()
     keep(page, f"page-runs-{scheme}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_plots_of_one_run(open_page, pictured, scheme):
-    page = open_page(f"#/run/{pictured[0]}/plots", viewport=WIDE, color_scheme=scheme)
+def test_plots_of_one_run(open_page, rendered, scheme):
+    page = open_page(f"#/run/{rendered[0]}/plots", viewport=WIDE, color_scheme=scheme)
     drawn(page)
     keep(page, f"page-plots-{scheme}")
 
 
-def test_seeds_compared(open_page, pictured):
-    page = open_page(f"#/compare?runs={','.join(pictured)}&seeds=yes", viewport=WIDE)
+def test_seeds_compared(open_page, rendered):
+    page = open_page(f"#/compare?runs={','.join(rendered)}&seeds=yes", viewport=WIDE)
     drawn(page)
     keep(page, "page-compare")
 
@@ -87,7 +87,7 @@ def test_a_discovery(open_page, serving):
     keep(page, "page-discovery")
 
 
-def test_the_form(open_page, pictured):
+def test_the_form(open_page, rendered):
     page = open_page("#/new?recipe=cartpole", viewport=WIDE)
     page.locator("#field-total_steps").fill("2e5")
     page.get_by_role("button", name="ppo").first.click()

@@ -151,10 +151,10 @@ def many(open_page, serving, trained):
     """open_many("#/runs"): a page on such a daemon."""
     runs = ManyRuns(serving.ask("/api/runs?search=twin-1")["runs"][0])
 
-    def open_many(place):
+    def open_many(location):
         page = open_page("#/system")
         page.route(re.compile(r"/api/runs\?"), runs.answer)
-        page.goto(f"{serving.url}/{place}")
+        page.goto(f"{serving.url}/{location}")
         return page
 
     return runs, open_many
@@ -164,8 +164,8 @@ def test_thousands_of_runs_are_listed_and_few_of_them_are_in_the_page(many):
     _, open_many = many
     page = open_many("#/runs")
     expect(page.get_by_role("main")).to_contain_text("2,500 total")
-    for place in (0.4, 0.8, 1.0):
-        page.evaluate(f"scrollTo(0, document.scrollingElement.scrollHeight * {place})")
+    for location in (0.4, 0.8, 1.0):
+        page.evaluate(f"scrollTo(0, document.scrollingElement.scrollHeight * {location})")
         expect(page.locator("tr.waiting")).to_have_count(0)
     expect(row(page, "copy-2499")).to_be_visible()
     assert page.locator("td.name a").count() < 60

@@ -144,8 +144,8 @@ def lane_parsers():
 
 
 def text_parsers():
-    words = (b"ppo.gamma=0.9", b"env.kwargs={a: [1, 2]}", b"run=first")
-    yield 30_000, Parser("key=value", lambda data: parse_overrides([text_of(data)]), words)
+    arguments = (b"ppo.gamma=0.9", b"env.kwargs={a: [1, 2]}", b"run=first")
+    yield 30_000, Parser("key=value", lambda data: parse_overrides([text_of(data)]), arguments)
     yield 20_000, Parser("YAML", parse_yaml, (EXAMPLE_YAML, b"a: 1\n", b"- 1\n- {b: 2}\n"))
     yield 50_000, Parser("plain YAML", lambda data: parse_simple_yaml(text_of(data)), (EXAMPLE_YAML,))
     encoded = sidecar.encode(CHECKPOINT)
@@ -165,13 +165,16 @@ def text_parsers():
         ),
     )
     yield 50_000, Parser("JSON body", parse_json, (b'{"config": {"ppo": {"gamma": 0.9}}, "nproc": 1}', ENTRY))
-    said = (
+    reported = (
         b'{"fps": 30, "side": 256, "slots": [0, 1], "quality": 80}',
         b'{"ack": 1}',
         b'{"action": 3, "paused": true}',
     )
-    yield 40_000, Parser("message of a viewer", lambda data: parse_message(ViewerMessage, text_of(data)), said[:2])
-    yield 40_000, Parser("message of a player", lambda data: parse_message(MatchViewerMessage, text_of(data)), said[1:])
+    yield 40_000, Parser("message of a viewer", lambda data: parse_message(ViewerMessage, text_of(data)), reported[:2])
+    yield (
+        40_000,
+        Parser("message of a player", lambda data: parse_message(MatchViewerMessage, text_of(data)), reported[1:]),
+    )
     yield 40_000, Parser("interface", read_interface, (INTERFACE,))
 
 

@@ -47,8 +47,8 @@ class Recorder:
             self.steps.append(Step("sync", path))
 
     def moving(self, real):
-        def move(source, target, **places):
-            real(source, target, **places)
+        def move(source, target, **locations):
+            real(source, target, **locations)
             self.steps.append(Step("move", Path(source), Path(target)))
 
         return move

@@ -52,9 +52,9 @@ def make_run(workplace):
 def call(workplace, capsys):
     """`call("runs", "--json")` -> exit code, stdout, stderr."""
 
-    def run(*words):
+    def run(*arguments):
         capsys.readouterr()
-        code = main(list(words))
+        code = main(list(arguments))
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

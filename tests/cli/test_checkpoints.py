@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from palaestra.checkpoints.replay_segments import Rows
+from palaestra.checkpoints.store import CheckpointStore
 from palaestra.config.yaml import parse_yaml
 from palaestra.runs.store import RunStore
 
@@ -47,6 +50,21 @@ def test_a_flipped_bit_is_found_and_named(call, weights):
     assert [one["ok"] for one in json.loads(out)] == [False]
     assert "1 of 1 checkpoints are damaged" in err
     assert call("checkpoints", "list", "first")[0] == 0  # the listing compares sizes, not bytes
+
+
+@pytest.mark.fault("C20")
+def test_damaged_transitions_of_a_replay_buffer_are_found_and_named(call, runs):
+    store = CheckpointStore(RunStore().resolve("first").checkpoints)
+    (only,) = store.list_all_checkpoints()
+    weights, _ = store.load_weights()
+    rows = Rows(0, 0, 0, 100, [(10, [b"transitions"])])
+    store.save({name: value.numpy() for name, value in weights.items()}, replace(only, epoch=99), {}, [rows])
+    assert call("checkpoints", "verify", "first")[0] == 0
+    (segment,) = (store.directory / "replay").iterdir()
+    segment.write_bytes(b"transitionz")
+    code, out, _ = call("checkpoints", "verify", "first", "--json")
+    assert code == 1
+    assert [segment.name in one["reason"] for one in json.loads(out)] == [False, True]
 
 
 def test_a_truncated_file_is_named_in_the_listing(call, weights):
@@ -102,25 +120,25 @@ def test_a_dry_run_shows_the_card_and_sends_nothing(call, runs, monkeypatch):
 
 @pytest.mark.parametrize(("flags", "private"), [([], True), (["--public"], False)])
 def test_what_is_sent_is_private_unless_reported_otherwise(call, runs, monkeypatch, flags, private):
-    asked = {}
+    requested = {}
 
     class FakeApi:
         def __init__(self, token):
             pass
 
         def create_repo(self, repo_id, private, exist_ok):
-            asked["private"] = private
+            requested["private"] = private
             return f"hub://{repo_id}"
 
-        def upload_folder(self, **_words):
-            asked["sent"] = True
+        def upload_folder(self, **_arguments):
+            requested["sent"] = True
 
     module = ModuleType("huggingface_hub")
     module.HfApi = FakeApi
     monkeypatch.setitem(sys.modules, "huggingface_hub", module)
     code, out, _ = call("checkpoints", "upload", "first", "me/cartpole", *flags)
     assert (code, out.strip()) == (0, "hub://me/cartpole")
-    assert asked == {"private": private, "sent": True}
+    assert requested == {"private": private, "sent": True}
 
 
 @pytest.mark.parametrize(

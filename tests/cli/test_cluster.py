@@ -15,7 +15,7 @@ NODES = [
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def requested(monkeypatch):
     addresses = []
 
     def read(address):
@@ -27,7 +27,7 @@ def asked(monkeypatch):
     return addresses
 
 
-def test_nodes_are_a_table_and_what_is_wrong_is_named(asked, capsys):
+def test_nodes_are_a_table_and_what_is_wrong_is_named(requested, capsys):
     assert main(["cluster", "cluster.address=10.0.0.1:6379"]) == 0
     out, err = capsys.readouterr()
     first, *rows = out.splitlines()
@@ -40,13 +40,13 @@ def test_nodes_are_a_table_and_what_is_wrong_is_named(asked, capsys):
     assert "running: palaestra eval x (process 7 on 10.0.0.1)" in err
 
 
-def test_json_has_everything_and_the_variable_names_the_cluster(asked, capsys, monkeypatch):
+def test_json_has_everything_and_the_variable_names_the_cluster(requested, capsys, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert main(["cluster", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert asked == ["head:6379"]
-    assert [node["state"] for node in told["nodes"]] == ["up", "up", "silent"]
-    assert told["jobs"][0]["pid"] == 7
+    reports = json.loads(capsys.readouterr().out)
+    assert requested == ["head:6379"]
+    assert [node["state"] for node in reports["nodes"]] == ["up", "up", "silent"]
+    assert reports["jobs"][0]["pid"] == 7
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_json_has_everything_and_the_variable_names_the_cluster(asked, capsys, m
         (["cluster.adress=x:1"], "cluster.adress"),
     ],
 )
-def test_slips_are_refused_before_anybody_is_requested(asked, capsys, words, problem):
+def test_slips_are_refused_before_anybody_is_requested(requested, capsys, words, problem):
     assert main(["cluster", *words]) == 2
     assert problem in capsys.readouterr().err
-    assert asked == []
+    assert requested == []

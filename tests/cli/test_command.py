@@ -12,38 +12,38 @@ from palaestra.core.app import App, CommandPlugin, CommandResult
 from palaestra.core.errors import UsageError
 
 
-def make(name="show", seen=None):
+def make(name="show", observed=None):
     return Command(
         name=f"things {name}",
         summary="show a thing",
         examples=("palaestra things show x",),
         add_arguments=lambda parser: parser.add_argument("thing"),
-        run=lambda arguments: (seen if seen is not None else []).append((name, arguments.thing)) or 7,
-        details=lambda words: [f"details for {list(words)}"],
+        run=lambda arguments: (observed if observed is not None else []).append((name, arguments.thing)) or 7,
+        details=lambda argv: [f"details for {list(argv)}"],
     )
 
 
 def test_a_command_runs_with_its_arguments_and_gives_the_exit_code():
-    seen = []
-    assert make(seen=seen).main(["x"]) == 7
-    assert seen == [("show", "x")]
+    observed = []
+    assert make(observed=observed).main(["x"]) == 7
+    assert observed == [("show", "x")]
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_is_shown_anywhere_on_the_line_and_nothing_is_run(flag, capsys):
-    seen = []
-    assert make(seen=seen).main(["x", flag]) == 0
+    observed = []
+    assert make(observed=observed).main(["x", flag]) == 0
     out = capsys.readouterr().out
-    assert seen == []
+    assert observed == []
     assert "details for ['x']" in out
     assert out.rstrip().endswith("palaestra things show x")
 
 
 def test_a_group_hands_on_to_the_action_and_has_a_default():
-    seen = []
-    group = Group("things", "things", {"show": make("show", seen), "hide": make("hide", seen)}, default="show")
+    observed = []
+    group = Group("things", "things", {"show": make("show", observed), "hide": make("hide", observed)}, default="show")
     group.main(["hide", "x"])
-    assert seen == [("hide", "x")]
+    assert observed == [("hide", "x")]
     with pytest.raises(UsageError, match="required: thing"):
         group.main([])  # the default action, which wants a thing
 

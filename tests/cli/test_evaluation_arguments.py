@@ -5,8 +5,8 @@ from palaestra.cli.main import load_verb
 
 @pytest.mark.parametrize("verb", ["eval", "request-eval"])
 def test_in_both_directions_to_evaluate_take_the_same_plan(verb):
-    asked = load_verb(verb).parser().parse(["first", "--episodes", "3", "--seed", "7", "--stochastic"])
-    assert (asked.episodes, asked.seed, asked.stochastic) == (3, 7, True)
+    requested = load_verb(verb).parser().parse(["first", "--episodes", "3", "--seed", "7", "--stochastic"])
+    assert (requested.episodes, requested.seed, requested.stochastic) == (3, 7, True)
 
 
 @pytest.mark.parametrize("verb", ["eval", "request-eval"])

@@ -48,26 +48,26 @@ def put_replay(run):
 
 def put_sweep(runs):
     """Called lr, not begun"""
-    asked = SweepConfig(name="lr", recipe="cartpole", parameters={"ppo.gamma": [0.98, 0.99]})
-    SweepStore(runs).enter(plan_sweep(asked).config)
+    requested = SweepConfig(name="lr", recipe="cartpole", parameters={"ppo.gamma": [0.98, 0.99]})
+    SweepStore(runs).enter(plan_sweep(requested).config)
 
 
 @pytest.mark.parametrize("example", [marked(example) for example in sorted(set(all_examples()))])
 def test_the_example_works(example, runs, call, monkeypatch):
     monkeypatch.setenv("HOME", str(runs.parent))
     (runs.parent / "cleanrl").mkdir()
-    program, *words = shlex.split(example)
+    program, *arguments = shlex.split(example)
     assert program == "palaestra"
-    if words[0] in STAYING:
-        assert load_verb(words[0]).parser().parse(words[1:])
+    if arguments[0] in STAYING:
+        assert load_verb(arguments[0]).parser().parse(arguments[1:])
         return
     torch.save({"layer.weight": torch.zeros(2, 3)}, "plain.pt")
     put_replay(runs / "by-name" / "first")
     put_sweep(runs)
-    if words[0] == "train":  # a run of that name with other settings would be refused
+    if arguments[0] == "train":  # a run of that name with other settings would be refused
         assert call("runs", "rm", "first")[0] == 0
-    code, _, err = call(*words)
-    if words[0] == "play":  # all is well but for the person
+    code, _, err = call(*arguments)
+    if arguments[0] == "play":  # all is well but for the person
         assert code == 2
         assert "needs a terminal" in err
         return

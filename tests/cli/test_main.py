@@ -85,7 +85,7 @@ def test_sim_is_eval():
 
 
 def test_an_interrupt_leaves_with_130(monkeypatch, call):
-    def interrupted(_words):
+    def interrupted(_arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(main_module, "load_verb", interrupted)
@@ -95,7 +95,7 @@ def test_an_interrupt_leaves_with_130(monkeypatch, call):
 
 
 def test_a_defect_of_ours_keeps_its_traceback(monkeypatch):
-    def broken(_words):
+    def broken(_arguments):
         raise ZeroDivisionError("ours")
 
     monkeypatch.setattr(main_module, "load_verb", broken)

@@ -60,8 +60,14 @@ def test_a_run_is_made_and_carried_out_with_its_output_in_the_log(call, kind):
 
 def test_with_json_nothing_else_is_on_stdout(call, kind):
     code, out, err = call("train", "sleepy", "run=two", "--json")
-    told = json.loads(out)
-    assert (code, told["name"], told["kind"], told["state"], told["agent_step"]) == (0, "two", "sleepy", "finished", 12)
+    reports = json.loads(out)
+    assert (code, reports["name"], reports["kind"], reports["state"], reports["agent_step"]) == (
+        0,
+        "two",
+        "sleepy",
+        "finished",
+        12,
+    )
     assert err == ""
 
 
@@ -98,7 +104,7 @@ def kind_request():
 
 
 def test_the_daemon_gets_what_the_kind_made_of_the_words(call, kind, monkeypatch):
-    asked = []
+    requested = []
 
     class Daemon:
         def __enter__(self):
@@ -108,12 +114,12 @@ def test_the_daemon_gets_what_the_kind_made_of_the_words(call, kind, monkeypatch
             return None
 
         def submit(self, **request):
-            asked.append(request)
+            requested.append(request)
             return {"id": "01X", "name": "one", "state": "queued", "agent_step": 0, "failure": ""}
 
     monkeypatch.setattr(other_kinds, "connect", Daemon)
     code, _, _ = call("train", "sleepy", "seconds=3", "--detach")
-    assert (code, asked[0]["kind"], asked[0]["config"]) == (0, "sleepy", {"seconds": 3})
+    assert (code, requested[0]["kind"], requested[0]["config"]) == (0, "sleepy", {"seconds": 3})
 
 
 def test_help_lists_the_settings_as_they_are_known_by_then(call, kind):

@@ -36,9 +36,14 @@ def test_beside_json_everything_that_is_printed_goes_to_stderr(capfd):
         subprocess.run(["echo", "printed by a child"], check=True)
         output.print_json({"score": 1})
     print("after it")
-    told = capfd.readouterr()
-    assert told.out == '{\n  "score": 1\n}\nafter it\n'
-    assert told.err.split("\n") == ["printed by an environment", "written by compiled code", "printed by a child", ""]
+    reports = capfd.readouterr()
+    assert reports.out == '{\n  "score": 1\n}\nafter it\n'
+    assert reports.err.split("\n") == [
+        "printed by an environment",
+        "written by compiled code",
+        "printed by a child",
+        "",
+    ]
 
 
 def test_a_stdout_without_a_descriptor_gets_the_json_too(monkeypatch):

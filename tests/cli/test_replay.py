@@ -21,11 +21,11 @@ STEPS = 30
 def recorded(tmp_path_factory):
     """Two agents at random; the last state as text is known from the world itself."""
     settings = ArenaSettings(agents=2, width=9, height=7, max_steps=STEPS, altar={"count": 0}, generator={"count": 1})
-    world, dice = World(settings, 3), np.random.default_rng(0)
+    world, rng = World(settings, 3), np.random.default_rng(0)
     with ReplayRecorder(tmp_path_factory.mktemp("replay") / "4-seed3.json.gz", settings, 3, {"epoch": 4}) as recorder:
         recorder.add(world.state())
         while not world.is_over:
-            rewards = world.step(dice.integers(0, 6, 2).tolist())
+            rewards = world.step(rng.integers(0, 6, 2).tolist())
             recorder.add(world.state(), rewards)
     return recorder.path
 

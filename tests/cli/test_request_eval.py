@@ -68,9 +68,9 @@ def test_results_come_back_to_each_run_and_the_next_time_all_are_known(call, els
     words = ("request-eval", "first", "second", "--episodes", "2", "--json")
     code, out, err = call(*words)
     assert (code, err) == (0, "")
-    told = json.loads(out)["evaluations"]
-    assert [one["status"] for one in told] == ["done", "done"]
-    for name, one in zip(("first", "second"), told, strict=True):
+    messages = json.loads(out)["evaluations"]
+    assert [one["status"] for one in messages] == ["done", "done"]
+    for name, one in zip(("first", "second"), messages, strict=True):
         at_home = json.loads(call("eval", one["checkpoint"], "--episodes", "2", "--json")[1])
         assert one["mean"] == at_home["mean"], name
     _, out, _ = call(*words)

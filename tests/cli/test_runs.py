@@ -36,13 +36,13 @@ def pretend_running(name, pid):
 def test_a_run_of_a_newer_version_is_listed_as_that(call, runs):
     status = RunStore().resolve("second").status_file
     status.write_text(status.read_text().replace('"schema_version": 1', '"schema_version": 99'))
-    code, out, said = call("runs")
+    code, out, reported = call("runs")
     line = next(line for line in out.splitlines() if line.startswith("second"))
     assert code == 0
     assert "written by a newer version" in line
     assert "lost" not in line
-    assert "schema_version 99" in said
-    assert "install that one" in said
+    assert "schema_version 99" in reported
+    assert "install that one" in reported
 
 
 def test_runs_are_listed_newest_first(call, runs):

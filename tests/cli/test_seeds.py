@@ -20,14 +20,14 @@ REPORT = SeedsReport(
 @pytest.fixture
 def reported(monkeypatch):
     """What was asked of `train_seeds`, which answers with REPORT."""
-    asked = {}
+    requested = {}
 
-    def answer(recipe, overrides, seeds, root, **others):
-        asked.update(recipe=recipe, overrides=overrides, seeds=seeds, **others)
+    def reply(recipe, overrides, seeds, root, **others):
+        requested.update(recipe=recipe, overrides=overrides, seeds=seeds, **others)
         return REPORT
 
-    monkeypatch.setattr(module, "train_seeds", answer)
-    return asked
+    monkeypatch.setattr(module, "train_seeds", reply)
+    return requested
 
 
 def test_one_table_with_a_row_per_seed_and_their_mean(call, reported):

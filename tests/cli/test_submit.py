@@ -42,7 +42,7 @@ def daemon(monkeypatch):
 
 
 def test_words_become_a_request(call, daemon):
-    words = (
+    arguments = (
         "cartpole",
         "run=one",
         "total_steps=1e5",
@@ -54,7 +54,7 @@ def test_words_become_a_request(call, daemon):
         "--memory",
         "500",
     )
-    code, out, err = call("submit", *words)
+    code, out, err = call("submit", *arguments)
     assert (code, out) == (0, "")
     assert "'one' (01X) is queued" in err
     (request,) = daemon.asked
@@ -102,13 +102,15 @@ def test_train_detach_asks_the_same(call, daemon):
 
 
 def test_without_a_daemmeanwhile_to_one_is_reported(call):
-    for words in (("submit", "cartpole"), ("train", "cartpole", "--detach")):
-        code, out, err = call(*words)
+    for arguments in (("submit", "cartpole"), ("train", "cartpole", "--detach")):
+        code, out, err = call(*arguments)
         assert (code, out) == (NotFound.exit_code, "")
         assert "palaestra serve" in err
 
 
-def test_a_script_is_meant_as_observed_from_here_and_not_from_where_the_daemon_stands(call, daemon, tmp_path, monkeypatch):
+def test_a_script_is_meant_as_observed_from_here_and_not_from_where_the_daemon_stands(
+    call, daemon, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert call("submit", "--kind", "cleanrl", "script=room/ppo.py", "seed=3")[0] == 0
     assert call("submit", "--kind", "cleanrl", "script=/elsewhere/ppo.py")[0] == 0

@@ -35,8 +35,8 @@ def file(tmp_path):
 
 def test_words_are_parted_into_what_is_tried_what_is_set_and_what_the_sweep_is_reported():
     tried = ["ppo.gamma=0.9,0.99", "ppo.clip=0.1..0.3"]
-    told = ["sweep=007", "trials=5", "seeds=1..2", "method=random", "executor=ray", "prune=true"]
-    words = parse_sweep_arguments(["cartpole", *tried, "total_steps=1e4", *told])
+    reports = ["sweep=007", "trials=5", "seeds=1..2", "method=random", "executor=ray", "prune=true"]
+    words = parse_sweep_arguments(["cartpole", *tried, "total_steps=1e4", *reports])
     assert words.executor == "ray"
     assert words.config == SweepConfig(
         name="007",
@@ -111,13 +111,13 @@ def test_a_file_that_is_missing_or_no_sweep_is_refused_by_name(tmp_path):
 
 @pytest.fixture
 def lr(workplace):
-    asked = SweepConfig(
+    requested = SweepConfig(
         name="lr",
         recipe="cartpole",
         parameters={"ppo.learning_rate": "1e-3,1e-2"},
         settings={"total_steps": 256, "ppo.gamma": 0.9},
     )
-    plan = plan_sweep(asked)
+    plan = plan_sweep(requested)
     trials = [Trial(1, plan.listed[0], TrialState.FINISHED, 5.0), Trial(2, plan.listed[1], TrialState.FINISHED, 9.0)]
     SweepStore(runs_root()).enter(plan.config).write_trials(trials)
 

@@ -14,10 +14,10 @@ def test_the_token_is_made_once_and_shown(call, workplace):
 
 def test_a_renewed_token_is_another(call):
     old = call("token")[1]
-    code, new, said = call("token", "--renew")
+    code, new, reported = call("token", "--renew")
     assert code == 0
     assert new != old
-    assert "sign in again" in said
+    assert "sign in again" in reported
     assert call("token")[1] == new
 
 

@@ -101,23 +101,23 @@ def test_as_json_it_is_runs_and_machine(call, daemon):
 def test_a_name_is_never_read_as_markup_nor_sent_to_the_terminal(daemon, capsys):
     board = Board({"runs": [run_data("[red]x\x1b[31m")]}, SYSTEM, 10)
     top.Console(no_color=True).print(draw(board))
-    said = capsys.readouterr().out
-    assert "[red]x" in said
-    assert "\x1b" not in said
+    reported = capsys.readouterr().out
+    assert "[red]x" in reported
+    assert "\x1b" not in reported
 
 
 def test_live_it_is_drawn_anew_with_every_message_until_the_daemon_leaves(call, daemon, monkeypatch):
-    told = [{"type": "hello"}, {"type": "run", "run": run_data("new", "running")}]
-    asked = []
+    reports = [{"type": "hello"}, {"type": "run", "run": run_data("new", "running")}]
+    requested = []
 
     def follow(connection, after, boot):
-        asked.append((after, boot))
-        yield from told
+        requested.append((after, boot))
+        yield from reports
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(top, "is_fancy", lambda: True)
     monkeypatch.setattr(top, "follow_events", follow)
     code, out, err = call("top")
-    assert (code, asked) == (0, [(5, "x")])
+    assert (code, requested) == (0, [(5, "x")])
     assert "new" in out
     assert "The daemon has stopped." in err

@@ -42,8 +42,8 @@ def test_the_last_line_says_where_the_run_stands_and_what_to_do_next(call, workp
 
 
 def test_a_run_is_continued_with_its_own_settings(call, runs):
-    words = ("train", "--resume", "run=first", "total_steps=1024", "--override", "total_steps", "--json")
-    code, out, err = call(*words)
+    arguments = ("train", "--resume", "run=first", "total_steps=1024", "--override", "total_steps", "--json")
+    code, out, err = call(*arguments)
     assert code == 0, err
     assert json.loads(out)["agent_step"] == 1024
     assert json.loads(call("runs", "show", "first", "--json")[1])["config"]["seed"] == len("first")

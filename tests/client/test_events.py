@@ -11,8 +11,8 @@ def test_events_are_yielded_one_by_one(served):
         messages = follow_events(client.connection, listing["sequence"], listing["boot"], seconds=20)
         assert next(messages)["type"] == "hello"
         run = client.submit("cartpole", {"total_steps": 128})
-        told = next(message for message in messages if message["type"] == "run")
-        assert told["run"]["id"] == run["id"]
+        reports = next(message for message in messages if message["type"] == "run")
+        assert reports["run"]["id"] == run["id"]
         messages.close()
         client.stop(run["id"], 0)
 

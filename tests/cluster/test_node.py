@@ -241,12 +241,12 @@ def test_a_worker_is_one_line_a_cluster_to_use_and_nothing_after_a_signal(home, 
             with open_ray(f"127.0.0.1:{port}"):
                 pytest.fail("a wrong token was enough")
         worker.send_signal(signal.SIGTERM)
-        rest, told = worker.communicate(timeout=40)
+        rest, reports = worker.communicate(timeout=40)
     finally:
         worker.kill()
     assert worker.returncode == 143
     assert rest == ""
-    assert told.count("\n") == 1
+    assert reports.count("\n") == 1
     wait_until_gone(started, 10)
     assert not Path(folder).exists()
 

@@ -36,27 +36,27 @@ def node(name):
 
 
 @pytest.fixture
-def answered(monkeypatch):
+def replied(monkeypatch):
     """What the nodes say: `answered(a=None, b=other_code)`; a text is why a node did not answer."""
 
-    def answer(**by_node):
-        said = {name: (f"host-{name}", what) for name, what in by_node.items() if not isinstance(what, str)}
+    def reply(**by_node):
+        reported = {name: (f"host-{name}", what) for name, what in by_node.items() if not isinstance(what, str)}
         silent = tuple(ExcludedNode(node(name), what) for name, what in by_node.items() if isinstance(what, str))
-        monkeypatch.setattr(nodes, "query_nodes", lambda ray, question, *arguments: NodeResponses(said, {}, silent))
+        monkeypatch.setattr(nodes, "query_nodes", lambda ray, question, *arguments: NodeResponses(reported, {}, silent))
 
-    return answer
+    return reply
 
 
 EDITED = {"versions": [], "package": {**package_files(), "envs/make.py": "edited"}, "modules": {}}
 
 
-def test_nodes_with_the_same_code_are_all_used(answered):
-    answered(a=None, b=None)
+def test_nodes_with_the_same_code_are_all_used(replied):
+    replied(a=None, b=None)
     assert find_excluded_nodes(FakeRay()) == ()
 
 
-def test_a_node_with_edited_code_is_left_out_with_its_files(answered, caplog):
-    answered(a=None, b=EDITED)
+def test_a_node_with_edited_code_is_left_out_with_its_files(replied, caplog):
+    replied(a=None, b=EDITED)
     (excluded,) = find_excluded_nodes(FakeRay())
     assert excluded.node.id == "b"
     assert [record.getMessage() for record in caplog.records] == [
@@ -64,20 +64,20 @@ def test_a_node_with_edited_code_is_left_out_with_its_files(answered, caplog):
     ]
 
 
-def test_other_code_can_be_accepted_and_is_reported(answered, caplog):
-    answered(a=None, b=EDITED)
+def test_other_code_can_be_accepted_and_is_reported(replied, caplog):
+    replied(a=None, b=EDITED)
     assert find_excluded_nodes(FakeRay(), allow_different_code=True) == ()
     assert "The code on host-b differs (palaestra/envs/make.py)" in caplog.text
 
 
-def test_one_dead_node_does_not_block_the_others(answered, caplog):
-    answered(a=None, b="it did not answer in time")
+def test_one_dead_node_does_not_block_the_others(replied, caplog):
+    replied(a=None, b="it did not answer in time")
     assert [one.node.id for one in find_excluded_nodes(FakeRay())] == ["b"]
     assert "it did not answer in time" in caplog.text
 
 
-def test_when_no_node_is_left_it_is_an_error_that_names_each(answered):
-    answered(a=EDITED, b="it did not answer in time")
+def test_when_no_node_is_left_it_is_an_error_that_names_each(replied):
+    replied(a=EDITED, b="it did not answer in time")
     with pytest.raises(UsageError) as refusal:
         find_excluded_nodes(FakeRay())
     assert "10.0.0.a: its code differs: palaestra/envs/make.py" in refusal.value.message

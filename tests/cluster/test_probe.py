@@ -13,7 +13,7 @@ from palaestra.cluster.address import Address
 from palaestra.core.errors import RunFailed, UsageError
 
 
-def answering(monkeypatch, stdout="", stderr=""):
+def replying(monkeypatch, stdout="", stderr=""):
     monkeypatch.setattr(probe, "_connect", lambda address: None)
     result = subprocess.CompletedProcess([], 0, stdout, stderr)
     monkeypatch.setattr(probe.subprocess, "run", lambda *arguments, **options: result)
@@ -50,7 +50,7 @@ def test_the_bounds_together_are_under_half_a_minute():
     ("ray_version", "python"), [("2.59.0", platform.python_version()), (ray.__version__, "3.12.1")]
 )
 def test_another_ray_or_python_is_refused_with_all_four_versions(monkeypatch, ray_version, python):
-    answering(monkeypatch, json.dumps({"ray": ray_version, "python": python}))
+    replying(monkeypatch, json.dumps({"ray": ray_version, "python": python}))
     with pytest.raises(UsageError) as caught:
         probe.probe(Address("10.0.0.5", 6379), {})
     for word in (ray_version, python, ray.__version__, platform.python_version()):
@@ -58,25 +58,25 @@ def test_another_ray_or_python_is_refused_with_all_four_versions(monkeypatch, ra
 
 
 def test_a_refused_token_is_called_that(monkeypatch):
-    answering(monkeypatch, stderr="Unauthenticated: RPC error: InvalidAuthToken: Authentication token is missing")
+    replying(monkeypatch, stderr="Unauthenticated: RPC error: InvalidAuthToken: Authentication token is missing")
     with pytest.raises(UsageError, match="does not accept the token"):
         probe.probe(Address("10.0.0.5", 6379), {})
 
 
 def test_a_machine_outside_of_the_cluster_learns_how_to_join(monkeypatch):
-    told = {"ray": ray.__version__, "python": platform.python_version(), "error": "no raylet here"}
-    answering(monkeypatch, "noise\n" + json.dumps(told) + "\n")
+    reports = {"ray": ray.__version__, "python": platform.python_version(), "error": "no raylet here"}
+    replying(monkeypatch, "noise\n" + json.dumps(reports) + "\n")
     with pytest.raises(RunFailed, match="palaestra worker --address 10.0.0.5:6379 --cpus 0"):
         probe.probe(Address("10.0.0.5", 6379), {})
 
 
 def test_the_same_versions_pass(monkeypatch):
-    answering(monkeypatch, json.dumps({"ray": ray.__version__, "python": platform.python_version()}))
+    replying(monkeypatch, json.dumps({"ray": ray.__version__, "python": platform.python_version()}))
     probe.probe(Address("10.0.0.5", 6379), {})
 
 
 @pytest.mark.parametrize("said", ["", "[]", '{"odd": 1}', "Segmentation fault"])
 def test_an_invalid_result_of_the_child_means_no_cluster(monkeypatch, said):
-    answering(monkeypatch, said)
+    replying(monkeypatch, said)
     with pytest.raises(RunFailed, match="did not respond"):
         probe.probe(Address("10.0.0.5", 6379), {})

@@ -35,14 +35,14 @@ def ray(monkeypatch):
     entries += [entry("3", alive=False), entry("5")]
     files = {**package_files(), "envs/make.py": "edited"}
     other = {"versions": [], "package": files, "modules": {}}
-    said = {
+    reported = {
         "id-1": {"host": "host-1", "versions": VERSIONS, "code_differences": None},
         "id-2": {"host": "host-2", "versions": VERSIONS, "code_differences": other},
         "id-5": {"host": "host-5", "versions": VERSIONS, "code_differences": None},
     }
     silent = (ExcludedNode(node_of(entry("3")), "nobody answers at 10.0.0.3:1"),)
     now = time.monotonic()
-    responses = NodeResponses(said, dict.fromkeys(said, now), silent)
+    responses = NodeResponses(reported, dict.fromkeys(reported, now), silent)
     jobs = [
         {"DriverIPAddress": "10.0.0.1", "DriverPid": 7, "Entrypoint": "palaestra eval", "IsDead": False},
         {"DriverIPAddress": "10.0.0.1", "DriverPid": 8, "Entrypoint": "long over", "IsDead": True},
@@ -70,9 +70,9 @@ def test_every_node_is_there_with_its_load_code_and_last_sign(ray):
 def test_a_node_says_its_versions_and_what_differs():
     code = code_identity()
     fields = {"python": code.python, "packages": code.packages, "package": code.package, "modules": {}}
-    told = describe_node(fields)
-    assert set(told["versions"]) == {"python", "ray", "palaestra"}
-    assert told["code_differences"] is None
+    reports = describe_node(fields)
+    assert set(reports["versions"]) == {"python", "ray", "palaestra"}
+    assert reports["code_differences"] is None
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,15 @@ def test_a_node_says_its_versions_and_what_differs():
 )
 def test_what_the_process_was_reported_is_raised(monkeypatch, stdout, problem):
     done = subprocess.CompletedProcess([], -6, stdout, "")
-    monkeypatch.setattr(subprocess, "run", lambda *words, **named: done)
+    monkeypatch.setattr(subprocess, "run", lambda *argv, **named: done)
     with pytest.raises(RunFailed, match=problem):
         read_status("10.0.0.1:6379")
 
 
 def test_the_status_arrives_whole(monkeypatch):
     node = {"host": "a", "address": "10.0.0.1", "state": "up", "cpus": 2.0}
-    told = {"address": "10.0.0.1:1", "nodes": [node], "jobs": [{"address": "10.0.0.1", "pid": 3, "command": "x"}]}
-    done = subprocess.CompletedProcess([], 0, f"noise\n{json.dumps(told)}\n", "")
-    monkeypatch.setattr(subprocess, "run", lambda *words, **named: done)
+    reports = {"address": "10.0.0.1:1", "nodes": [node], "jobs": [{"address": "10.0.0.1", "pid": 3, "command": "x"}]}
+    done = subprocess.CompletedProcess([], 0, f"noise\n{json.dumps(reports)}\n", "")
+    monkeypatch.setattr(subprocess, "run", lambda *argv, **named: done)
     found = read_status("10.0.0.1:1")
     assert (found.nodes[0].cpus, found.jobs[0].pid) == (2.0, 3)

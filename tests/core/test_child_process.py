@@ -223,31 +223,31 @@ os.write(int(sys.argv[1]), " ".join([*sys.argv[2:], os.environ["OMP_NUM_THREADS"
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch):
+def reports(tmp_path, monkeypatch):
     """What a module that only we can import writes into the descriptor that it was given."""
     (tmp_path / "talker_for_tests.py").write_text(TALKER)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def tell():
+    def report():
         reading, writing = os.pipe()
         process = start_module("talker_for_tests", (writing,))
         os.close(writing)
         with os.fdopen(reading) as stream:
-            words = stream.read()
+            arguments = stream.read()
         assert process.wait(30) == 0
-        return words
+        return arguments
 
-    return tell
+    return report
 
 
-def test_a_module_is_started_with_our_import_path_our_pid_and_its_output_on_stderr(told, capfd):
-    assert told() == f"{os.getpid()} 1"
+def test_a_module_is_started_with_our_import_path_our_pid_and_its_output_on_stderr(reports, capfd):
+    assert reports() == f"{os.getpid()} 1"
     assert capfd.readouterr() == ("", "for the log\n")
 
 
-def test_a_module_that_a_short_thread_starts_does_not_end_with_that_thread(told):
-    words = []
-    thread = threading.Thread(target=lambda: words.append(told()))
+def test_a_module_that_a_short_thread_starts_does_not_end_with_that_thread(reports):
+    arguments = []
+    thread = threading.Thread(target=lambda: arguments.append(reports()))
     thread.start()
     thread.join()
-    assert words == ["0 1"]
+    assert arguments == ["0 1"]

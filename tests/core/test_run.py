@@ -31,8 +31,14 @@ def test_the_words_that_stand_in_files_of_older_runs_stay_as_they_are():
 
 
 def test_what_nobody_reported_has_its_plain_value():
-    asked = RunRequest("native", "cartpole", {})
-    assert (asked.name, asked.submitted_by, asked.command, asked.executor, asked.nproc) == ("", "", "", "local", 1)
+    requested = RunRequest("native", "cartpole", {})
+    assert (requested.name, requested.submitted_by, requested.command, requested.executor, requested.nproc) == (
+        "",
+        "",
+        "",
+        "local",
+        1,
+    )
     record = RunRecord("1", "a", "native", "cartpole", RunState.QUEUED, 1.5)
     assert (record.epoch, record.agent_step, record.total_steps) == (0, 0, 0)
     assert (record.pid, record.exit_code, record.failure, record.summary) == (None, None, "", {})

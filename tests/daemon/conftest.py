@@ -23,8 +23,8 @@ ATTEMPTS = 3
 @pytest.fixture
 def home():
     memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) else None
-    with TemporaryDirectory(prefix="palaestra-daemon-", dir=place) as path:
+    location = memory if os.access(memory, os.W_OK) else None
+    with TemporaryDirectory(prefix="palaestra-daemon-", dir=location) as path:
         root = Path(path) / "runs"
         yield root
         end_and_remove(root)
@@ -59,9 +59,9 @@ def wait_until():
         """Time in which we were stopped ourselves is not counted."""
         left, before = seconds, time.monotonic()
         while left > 0:
-            answer = condition()
-            if answer:
-                return answer
+            reply = condition()
+            if reply:
+                return reply
             time.sleep(0.005)
             now = time.monotonic()
             left, before = left - min(now - before, LONGEST_TURN_SECONDS), now

@@ -58,11 +58,11 @@ def test_a_damaged_or_truncated_file_is_refused_or_read_completely(tmp_path):
     chance = random.Random(7)
     refused, hints = 0, set()
     for _ in range(60):
-        place = chance.randrange(len(good))
-        broken = bytearray(good[:place] if chance.random() < 0.3 else good)
+        location = chance.randrange(len(good))
+        broken = bytearray(good[:location] if chance.random() < 0.3 else good)
         if len(broken) == len(good):
-            end = min(len(good), place + chance.choice([1, 16, 4096]))
-            broken[place:end] = chance.randbytes(end - place)
+            end = min(len(good), location + chance.choice([1, 16, 4096]))
+            broken[location:end] = chance.randbytes(end - location)
         path.write_bytes(broken)
         try:
             with closing(Index(path)) as index:

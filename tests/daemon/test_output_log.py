@@ -23,8 +23,8 @@ def test_a_long_log_is_truncated_and_its_end_stored(tmp_path):
     os.write(stream, bytes(range(256)) * 20)
     log.trim()
     os.write(stream, b"after\n")
-    told = f"[palaestra: {5120 - LIMIT // 2} bytes of output or more were dropped here]\n".encode()
-    assert (tmp_path / "output.1.log").read_bytes() == told + (bytes(range(256)) * 20)[-LIMIT // 2 :]
+    reports = f"[palaestra: {5120 - LIMIT // 2} bytes of output or more were dropped here]\n".encode()
+    assert (tmp_path / "output.1.log").read_bytes() == reports + (bytes(range(256)) * 20)[-LIMIT // 2 :]
     assert (tmp_path / "output.log").read_bytes() == b"after\n"
     assert log.dropped == 5120 - LIMIT // 2
 

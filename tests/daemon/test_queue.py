@@ -15,7 +15,7 @@ def entry(sequence, cpus=1, gpus=0, memory=0, priority=0, state=RunState.QUEUED,
 
 
 def sequences(placements):
-    return [place.entry.submission.sequence for place in placements]
+    return [location.entry.submission.sequence for location in placements]
 
 
 @pytest.mark.fault("G14")
@@ -53,19 +53,19 @@ def test_a_run_without_local_resources_always_starts():
 def test_a_gpu_is_assigned_to_one_run():
     running = [entry(9, gpus=1, state=RunState.RUNNING, devices=(1,))]
     placements = find_placements([entry(1, gpus=1), entry(2, gpus=1)], running, Resources(9, 3, 0))
-    assert [place.gpus for place in placements] == [(0,), (2,)]
+    assert [location.gpus for location in placements] == [(0,), (2,)]
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 100)), max_size=12),
     st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 200)),
 )
-def test_resources_are_never_exceeded(wishes, machine):
+def test_resources_are_never_exceeded(requests, machine):
     has = Resources(*machine)
-    placements = find_placements([entry(number, *wish) for number, wish in enumerate(wishes)], [], has)
-    used = used_resources([place.entry for place in placements])
+    placements = find_placements([entry(number, *wish) for number, wish in enumerate(requests)], [], has)
+    used = used_resources([location.entry for location in placements])
     assert used.cpus <= has.cpus
     assert used.gpus <= has.gpus
     assert used.memory_mb <= has.memory_mb
-    devices = [device for place in placements for device in place.gpus]
+    devices = [device for location in placements for device in location.gpus]
     assert len(set(devices)) == len(devices)

@@ -20,7 +20,7 @@ from palaestra.daemon.run_outcome import (
 )
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.journal import read_journal
-from palaestra.runs.status import with_state, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 SUBMISSION = Submission(1, 1, Resources(), SubmissionOptions(memory_mb=100))
@@ -80,7 +80,9 @@ def test_a_worker_that_never_reported_running_is_finalized(directory):
 
 def test_a_final_status_of_the_worker_is_stored(directory):
     queued = read_written_record(directory)
-    own = with_state(with_state(queued, RunState.RUNNING), RunState.FAILED, failure="non-finite loss at update 7", exit_code=1)
+    own = with_state(
+        with_state(queued, RunState.RUNNING), RunState.FAILED, failure="non-finite loss at update 7", exit_code=1
+    )
     write_record(directory, own)
     record = finalize_run(directory, queued, SUBMISSION, monitor_record(1), SystemClock())
     assert record == own

@@ -19,7 +19,7 @@ from palaestra.daemon.run_scan import (
     refresh_external,
     status_stamp_of,
 )
-from palaestra.runs.status import with_state, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 SUBMISSION = Submission(1, 2, Resources())

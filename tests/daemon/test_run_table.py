@@ -19,35 +19,35 @@ def entry(run_id, sequence=1, name="", state=RunState.QUEUED):
 
 
 @pytest.fixture
-def place(tmp_path):
+def location(tmp_path):
     return tmp_path / "daemon.db"
 
 
 @pytest.fixture
-def run_table(place):
-    with closing(Index(place)) as index:
+def run_table(location):
+    with closing(Index(location)) as index:
         yield RunTable(index, EventBus())
 
 
-def test_accepted_runs_and_the_sequence_number_survive_a_restart(place):
-    with closing(Index(place)) as index:
+def test_accepted_runs_and_the_sequence_number_survive_a_restart(location):
+    with closing(Index(location)) as index:
         run_table = RunTable(index, EventBus())
         sequence = run_table.reserve(10)
         run_table.accept(entry(FIRST, sequence))
         run_table.release()
-    with closing(Index(place)) as index:
+    with closing(Index(location)) as index:
         run_table = RunTable(index, EventBus())
         assert [one.id for one in run_table.all()] == [FIRST]
         assert run_table.reserve(10) == sequence + 1
 
 
-def test_a_sequence_number_is_never_reused(place):
-    with closing(Index(place)) as index:
+def test_a_sequence_number_is_never_reused(location):
+    with closing(Index(location)) as index:
         run_table = RunTable(index, EventBus())
         run_table.accept(entry(FIRST, run_table.reserve(10)))
         run_table.release()
         run_table.remove(FIRST)
-    with closing(Index(place)) as index:
+    with closing(Index(location)) as index:
         assert RunTable(index, EventBus()).reserve(10) == 2
 
 
@@ -59,13 +59,13 @@ def test_a_queue_place_is_reserved_while_a_request_is_accepted(run_table):
     assert run_table.reserve(2) == 3
 
 
-def test_a_heartbeat_is_not_written_to_the_index(place):
-    with closing(Index(place)) as index:
+def test_a_heartbeat_is_not_written_to_the_index(location):
+    with closing(Index(location)) as index:
         run_table = RunTable(index, EventBus())
         run_table.accept(entry(FIRST))
         run_table.update_in_memory(replace(entry(FIRST), is_silent=True))
         assert run_table.find(FIRST).is_silent
-    with closing(Index(place)) as index:
+    with closing(Index(location)) as index:
         assert RunTable(index, EventBus()).find(FIRST).is_silent is False
 
 
@@ -85,9 +85,9 @@ def test_an_ambiguous_prefix_is_refused(run_table):
         run_table.resolve("twoo")
 
 
-def test_every_change_is_published(place):
+def test_every_change_is_published(location):
     event_bus = EventBus()
-    with closing(Index(place)) as index:
+    with closing(Index(location)) as index:
         run_table = RunTable(index, event_bus)
         run_table.accept(entry(FIRST))
         run_table.put(entry(FIRST, state=RunState.RUNNING), "started")

@@ -230,15 +230,15 @@ def test_a_running_or_queued_run_is_never_removed(serve, wait_until):
 
 def test_events_follow_the_life_of_a_run_in_order(serve):
     daemon = serve()
-    heard = []
-    unsubscribe = daemon.events.subscribe(heard.append)
+    received = []
+    unsubscribe = daemon.events.subscribe(received.append)
     entry = daemon.submit(script("pass"))
     daemon.wait(entry.id, 30)
     unsubscribe()
     daemon.remove(entry.id)
-    happened = [event.change for event in heard if event.run == entry.id]
+    happened = [event.change for event in received if event.run == entry.id]
     assert (happened[0], happened[1], happened[-1]) == ("accepted", "started", "ended")
-    assert [event.change for event in daemon.events.since(heard[-1].sequence)] == ["removed"]
+    assert [event.change for event in daemon.events.since(received[-1].sequence)] == ["removed"]
 
 
 def test_external_runs_are_listed_and_updated(serve, home, wait_until):

@@ -47,11 +47,11 @@ def test_the_lock_of_a_killed_daemon_is_free(home):
 def test_temporary_files_of_a_killed_daemon_are_removed(home):
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    place = DaemonDirectory(home).create()
-    left = [folder / f".tmp-{process.pid}-1-daemon.json" for folder in (home, place.path)]
+    location = DaemonDirectory(home).create()
+    left = [folder / f".tmp-{process.pid}-1-daemon.json" for folder in (home, location.path)]
     for path in left:
         path.write_text("{")
-    with place.lock():
+    with location.lock():
         assert [path for path in left if path.exists()] == []
 
 

@@ -17,7 +17,7 @@ from palaestra.daemon import supervisor
 from palaestra.daemon.monitor_handle import read_monitor_record
 from palaestra.daemon.process_tree import find_process
 from palaestra.rendering.frame_buffer import frame_buffer_path, remove_dead_frame_buffers
-from palaestra.runs.status import with_state, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 SLEEP = "import time; time.sleep(1000)"
@@ -71,7 +71,9 @@ def test_a_queued_run_started_by_another_process_is_not_started_again(serve, wai
 def test_a_dead_external_run_is_lost_and_a_living_one_can_be_stopped(serve, home, wait_until):
     daemon = serve()
     directory = RunStore(home).create(RunRequest("script", "", {"code": "pass"}), {"code": "pass"}, "by-hand")
-    write_record(directory, with_state(read_written_record(directory), RunState.RUNNING, pid=2**22 - 1, pid_started_at=1.0))
+    write_record(
+        directory, with_state(read_written_record(directory), RunState.RUNNING, pid=2**22 - 1, pid_started_at=1.0)
+    )
     wait_until(lambda: daemon.runs() and daemon.get("by-hand").state is RunState.LOST, "its loss")
     retried = daemon.retry("by-hand")
     assert (retried.submission.attempt, retried.id) == (1, directory.id)

@@ -43,8 +43,8 @@ def command(*request, config=None, kinds=None, **further):
     ],
 )
 def test_the_command_line_of_a_training_means_the_same_request(config):
-    program, verb, *words = shlex.split(command("native", "cartpole", config, "my run", nproc=2))
-    read = parse_train_arguments(words)
+    program, verb, *argv = shlex.split(command("native", "cartpole", config, "my run", nproc=2))
+    read = parse_train_arguments(argv)
     assert (program, verb, read.recipe, read.run, read.nproc) == ("palaestra", "train", "cartpole", "my run", 2)
     assert read.overrides == config
 
@@ -67,7 +67,7 @@ def test_a_search_names_its_format_also_for_the_default():
 
 
 def test_the_command_of_an_evaluation_contains_all_options():
-    asked = {
+    requested = {
         "target": "first",
         "suite": "arena.tiny",
         "episodes": 50,
@@ -78,7 +78,7 @@ def test_the_command_of_an_evaluation_contains_all_options():
         "video": False,
         "env": {"id": "Acrobot-v1", "kwargs": {"render_mode": None}},
     }
-    assert command("evaluate", "", asked, config={"target": "01ABC:best"}) == (
+    assert command("evaluate", "", requested, config={"target": "01ABC:best"}) == (
         "palaestra eval 01ABC:best --episodes 50 --seed 7 --workers 2 --stochastic --repeat suite=arena.tiny "
         "env.id=Acrobot-v1 env.kwargs.render_mode=null"
     )

@@ -48,12 +48,14 @@ def test_image_and_numbers_are_of_the_same_step_also_at_the_start_of_an_episode(
     envs = InProcessEnvs(Painted, 2)
     source, out = frame_source(envs), np.zeros((2, 1), np.float32)
     envs.reset([0, 0], out)
-    told = []
+    reports = []
     for _ in range(4):
         source.last = envs.step(np.zeros(2, np.int64), out)
         view = source.view(1)
-        told.append((int(view.content[0, 0, 0]), view.numbers.reward, view.numbers.total_reward, view.numbers.length))
-    assert told == [(1, 1.0, 1.0, 1), (2, 2.0, 3.0, 2), (0, 0.0, 0.0, 0), (1, 1.0, 1.0, 1)]
+        reports.append(
+            (int(view.content[0, 0, 0]), view.numbers.reward, view.numbers.total_reward, view.numbers.length)
+        )
+    assert reports == [(1, 1.0, 1.0, 1), (2, 2.0, 3.0, 2), (0, 0.0, 0.0, 0), (1, 1.0, 1.0, 1)]
 
 
 def test_before_the_first_step_there_is_an_image_and_no_reward():

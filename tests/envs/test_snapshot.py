@@ -97,13 +97,13 @@ NO_BOX2D = pytest.mark.skipif(not importlib.util.find_spec("Box2D"), reason="the
 
 def story(env, actions):
     """Everything a learner sees, as bytes, with the resets that the vectoriser would make."""
-    seen = []
+    observed = []
     for action in actions:
         observation, reward, terminated, truncated, _ = env.step(action)
-        seen.append((np.asarray(observation).tobytes(), np.float64(reward).tobytes(), terminated, truncated))
+        observed.append((np.asarray(observation).tobytes(), np.float64(reward).tobytes(), terminated, truncated))
         if terminated or truncated:
-            seen.append(np.asarray(env.reset()[0]).tobytes())
-    return seen
+            observed.append(np.asarray(env.reset()[0]).tobytes())
+    return observed
 
 
 def through_a_file(state):

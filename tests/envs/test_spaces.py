@@ -59,12 +59,12 @@ def test_whatever_the_network_says_is_clipped_into_the_box(shape, dtype, data):
     sides = arrays_of.arrays(dtype, shape, elements=st.floats(-1e6, 1e6, width=32))
     one, other = data.draw(sides), data.draw(sides)
     space = spaces.Box(np.minimum(one, other), np.maximum(one, other), dtype=np.dtype(dtype).type)
-    said = data.draw(arrays_of.arrays("float32", (int(np.prod(shape)),), elements=numbers))
-    action = to_env_action(space_spec(space), said)
+    reported = data.draw(arrays_of.arrays("float32", (int(np.prod(shape)),), elements=numbers))
+    action = to_env_action(space_spec(space), reported)
     assert space.contains(action)
     assert action.dtype == np.dtype(dtype)
-    inside = (said.reshape(shape) >= space.low) & (said.reshape(shape) <= space.high)
-    assert np.array_equal(action[inside], said.reshape(shape)[inside].astype(dtype))
+    inside = (reported.reshape(shape) >= space.low) & (reported.reshape(shape) <= space.high)
+    assert np.array_equal(action[inside], reported.reshape(shape)[inside].astype(dtype))
 
 
 def test_an_unbounded_box_clips_nothing():

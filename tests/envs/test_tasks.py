@@ -65,16 +65,16 @@ def test_without_tasks_and_for_environments_that_read_options_one_environment_is
 
 
 def observations(env, task: str, episodes: int = 3) -> list[int]:
-    seen = []
+    observed = []
     for _ in range(episodes):
         observation, _ = env.reset(options={"task": task})
-        seen.append(int(observation))
+        observed.append(int(observation))
         while True:
             observation, _, ended, _, _ = env.step(0)
-            seen.append(int(observation))
+            observed.append(int(observation))
             if ended:
                 break
-    return seen
+    return observed
 
 
 def test_the_seed_decides_every_tasks_episodes_and_tasks_differ():

@@ -32,9 +32,9 @@ TIMEOUT_SECONDS = 120.0
 def until(condition, what):
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < deadline:
-        answer = condition()
-        if answer:
-            return answer
+        reply = condition()
+        if reply:
+            return reply
         time.sleep(0.005)
     raise AssertionError(f"timed out while waiting for {what}")
 

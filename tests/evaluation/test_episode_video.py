@@ -34,24 +34,24 @@ def decoded(path):
 
 
 def test_episodes_follow_each_other_in_one_file_and_are_those_that_are_evaluated(trained_run):
-    film = make_video("judged", trained_run.root, VideoOptions(episodes=2, seed=5))
+    recording = make_video("judged", trained_run.root, VideoOptions(episodes=2, seed=5))
     target = evaluate_target("judged", trained_run.root, episodes=2, seed=5)
-    assert film.episodes == target.episodes
-    frames, rate, _ = decoded(film.path)
-    lengths = [episode.length for episode in film.episodes]
-    assert len(frames) == film.frames == sum(length + 1 + HOLD for length in lengths)
-    assert rate == film.frame_rate == 50
-    assert frames[0].shape == (film.height, film.width, 3) == (400, 600, 3)
+    assert recording.episodes == target.episodes
+    frames, rate, _ = decoded(recording.path)
+    lengths = [episode.length for episode in recording.episodes]
+    assert len(frames) == recording.frames == sum(length + 1 + HOLD for length in lengths)
+    assert rate == recording.frame_rate == 50
+    assert frames[0].shape == (recording.height, recording.width, 3) == (400, 600, 3)
 
 
 def test_side_by_side_all_begin_together_and_whoever_has_ended_is_dimmed(trained_run):
-    film = make_video("judged", trained_run.root, VideoOptions(grid=4, seed=5, deterministic=False))
-    lengths = [episode.length for episode in film.episodes]
+    recording = make_video("judged", trained_run.root, VideoOptions(grid=4, seed=5, deterministic=False))
+    lengths = [episode.length for episode in recording.episodes]
     assert len(lengths) == 4
     assert len(set(lengths)) > 1, "the seeds should end at different times"
-    frames, _, _ = decoded(film.path)
+    frames, _, _ = decoded(recording.path)
     assert len(frames) == max(lengths) + 1 + HOLD
-    middle = (film.height // 2 + 9, film.width // 2 + 9)
+    middle = (recording.height // 2 + 9, recording.width // 2 + 9)
     corners = [(top, left) for top in (9, middle[0]) for left in (9, middle[1])]
     for length, (top, left) in zip(lengths, corners, strict=True):  # CartPole's sky is white
         sky = [frame[top : top + 40, left : left + 40].mean() for frame in frames]
@@ -62,27 +62,27 @@ def test_side_by_side_all_begin_together_and_whoever_has_ended_is_dimmed(trained
 
 def test_more_episodes_than_tiles_are_shown_page_by_page(trained_run):
     short = {"env": {"max_episode_steps": 9}}
-    film = make_video("judged", trained_run.root, VideoOptions(episodes=3, grid=2, seed=5, overrides=short))
-    lengths = [episode.length for episode in film.episodes]
-    assert film.frames == max(lengths[:2]) + 1 + HOLD + lengths[2] + 1 + HOLD
-    assert film.width > film.height
+    recording = make_video("judged", trained_run.root, VideoOptions(episodes=3, grid=2, seed=5, overrides=short))
+    lengths = [episode.length for episode in recording.episodes]
+    assert recording.frames == max(lengths[:2]) + 1 + HOLD + lengths[2] + 1 + HOLD
+    assert recording.width > recording.height
 
 
 def test_a_video_is_traced_in_both_directions(trained_run):
-    film = make_video("judged", trained_run.root, VideoOptions(episodes=1, seed=5))
-    assert film.path == trained_run.directory.videos / "3-seeds5to5.mp4"
+    recording = make_video("judged", trained_run.root, VideoOptions(episodes=1, seed=5))
+    assert recording.path == trained_run.directory.videos / "3-seeds5to5.mp4"
     (entry,) = [one for one in read_journal(trained_run.directory.journal_file) if one.event == "video.saved"]
     assert entry.data["file"] == "videos/3-seeds5to5.mp4"
     assert (entry.data["epoch"], entry.data["episodes"]) == (3, 1)
-    about = decoded(film.path)[2]
+    about = decoded(recording.path)[2]
     assert about["title"] == "judged:3"
     assert f"checkpoint {trained_run.directory.id}:3, seeds 5 to 5, CartPole-v1" in about["comment"]
 
 
 def test_the_place_and_the_rate_can_be_chosen(trained_run, tmp_path):
     out = tmp_path / "here.mp4"
-    film = make_video("judged", trained_run.root, VideoOptions(episodes=1, frame_rate=12, out=out))
-    assert film.path == out
+    recording = make_video("judged", trained_run.root, VideoOptions(episodes=1, frame_rate=12, out=out))
+    assert recording.path == out
     assert decoded(out)[1] == 12
     (entry,) = [one for one in read_journal(trained_run.directory.journal_file) if one.event == "video.saved"]
     assert entry.data["file"] == str(out)
@@ -96,9 +96,9 @@ def test_the_environment_can_be_changed(trained_run):
 def test_a_checkpoint_without_its_run_is_recorded_where_one_stands(trained_run, tmp_path, monkeypatch):
     shutil.copytree(trained_run.directory.checkpoints, tmp_path / "away")
     monkeypatch.chdir(tmp_path)
-    film = make_video(str(tmp_path / "away/model_0003.yaml"), trained_run.root, VideoOptions(episodes=1, seed=1))
-    assert film.path == Path("videos/3-seeds1to1.mp4")
-    assert film.path.is_file()
+    recording = make_video(str(tmp_path / "away/model_0003.yaml"), trained_run.root, VideoOptions(episodes=1, seed=1))
+    assert recording.path == Path("videos/3-seeds1to1.mp4")
+    assert recording.path.is_file()
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def arena_run(tmp_path):
 
 
 def test_worlds_of_arena_are_recorded_too(arena_run):
-    film = make_video("arena", arena_run, VideoOptions(grid=4))
-    assert [episode.length for episode in film.episodes] == [6] * 4
-    frames, _, _ = decoded(film.path)
-    assert len(frames) == film.frames >= 7
+    recording = make_video("arena", arena_run, VideoOptions(grid=4))
+    assert [episode.length for episode in recording.episodes] == [6] * 4
+    frames, _, _ = decoded(recording.path)
+    assert len(frames) == recording.frames >= 7
     quarters = [half for row in np.array_split(frames[0], 2) for half in np.array_split(row, 2, axis=1)]
     assert all(quarter.std() > 5 for quarter in quarters), "a world is drawn in each"

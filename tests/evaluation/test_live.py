@@ -23,10 +23,10 @@ from palaestra.runs.documents import write_config
 
 @pytest.fixture(autouse=True)
 def lanes(tmp_path, monkeypatch):
-    place = tmp_path / "lanes"
-    place.mkdir()
-    monkeypatch.setenv(VARIABLE, str(place))
-    return place
+    location = tmp_path / "lanes"
+    location.mkdir()
+    monkeypatch.setenv(VARIABLE, str(location))
+    return location
 
 
 def want(reader, slots=(0,)):
@@ -136,8 +136,8 @@ def test_a_process_of_several_shows_in_its_own_slot():
 def test_several_processes_are_as_many_tiles(trained_run):
     target = load_policy_target("judged:3", trained_run.root)
     audience = Audience(trained_run, slots=(0, 1))
-    asked = EvaluationOptions(episodes=300, seed=5, deterministic=False, workers=2)
-    with EvaluationSession(target, asked) as session:
+    requested = EvaluationOptions(episodes=300, seed=5, deterministic=False, workers=2)
+    with EvaluationSession(target, requested) as session:
         audience()
         report = session.evaluate(callbacks=EvaluationCallbacks(on_episode=audience))
     assert len(report.episodes) == 300

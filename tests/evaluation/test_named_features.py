@@ -75,5 +75,5 @@ def test_a_loaded_policy_can_be_handed_to_another_environment(run):
     loaded = load_policy("judged:4", run.root)
     away = loaded.playing_in(interface_of(Signposts(SHUFFLED)))
     signs = dict(zip(NAMES, [0.9, -0.2, -0.7, 0.4], strict=True))
-    seen, shuffled = (np.array([signs[name] for name in order], np.float32) for order in (NAMES, SHUFFLED))
-    assert away.act(shuffled) == loaded.act(seen)
+    observed, shuffled = (np.array([signs[name] for name in order], np.float32) for order in (NAMES, SHUFFLED))
+    assert away.act(shuffled) == loaded.act(observed)

@@ -267,9 +267,9 @@ class EpisodeViewer:
 def test_a_viewer_gets_the_reset_and_every_step_with_its_numbers(policy):
     viewer = EpisodeViewer()
     plan = plan_of([5, 6])
-    seen = list(play_episodes(plan, policy, lambda: make_env(CARTPOLE), viewer=viewer))
-    assert seen == list(play_episodes(plan, policy, lambda: make_env(CARTPOLE)))
-    first, second = (episode.length for episode in seen)
+    observed = list(play_episodes(plan, policy, lambda: make_env(CARTPOLE), viewer=viewer))
+    assert observed == list(play_episodes(plan, policy, lambda: make_env(CARTPOLE)))
+    first, second = (episode.length for episode in observed)
     lengths = [length for *_, length in viewer.glances]
     assert lengths == [*range(first + 1), *range(second + 1)]
     assert all(reward == (1.0 if length else 0.0) for _, reward, _, length in viewer.glances)
@@ -308,9 +308,9 @@ class Echo(Policy):
     def forward(self, observation, memory, starts=None):
         self.batches.add(tuple(observation.shape))
         is_early = memory["steps"] < self.blunders
-        said = torch.where(is_early, (observation + 1) % 4, observation)
-        logits = torch.nn.functional.one_hot(said, 4) * self.certainty
-        return PolicyOutput(Categorical(logits), torch.zeros(said.shape), {"steps": memory["steps"] + 1})
+        reported = torch.where(is_early, (observation + 1) % 4, observation)
+        logits = torch.nn.functional.one_hot(reported, 4) * self.certainty
+        return PolicyOutput(Categorical(logits), torch.zeros(reported.shape), {"steps": memory["steps"] + 1})
 
 
 def agent_of(network):
@@ -407,10 +407,10 @@ def rows(count, seed=0):
 
 def test_every_player_gets_the_action_that_it_would_get_alone():
     policy = batch_policy_for(PLAIN)
-    seen = torch.from_numpy(rows(5))[None]
+    observed = torch.from_numpy(rows(5))[None]
     with torch.inference_mode():
-        together = BatchedPolicy(policy, 5, 0, deterministic=True).act(seen)
-        alone = [BatchedPolicy(policy, 1, 0, deterministic=True).act(seen[:, [row]])[0] for row in range(5)]
+        together = BatchedPolicy(policy, 5, 0, deterministic=True).act(observed)
+        alone = [BatchedPolicy(policy, 1, 0, deterministic=True).act(observed[:, [row]])[0] for row in range(5)]
     assert together.tolist() == alone
 
 
@@ -433,19 +433,19 @@ class Counts(Policy):
 
 def test_memory_is_stored_from_step_to_step_and_each_has_its_own():
     crew = BatchedPolicy(Counts(), 2, 3, deterministic=True)
-    seen = torch.tensor([[[0, 9, 9], [2, 9, 9]]], dtype=torch.uint8)
-    assert [crew.act(seen).tolist() for _ in range(3)] == [[0, 2], [1, 3], [2, 4]]
+    observed = torch.tensor([[[0, 9, 9], [2, 9, 9]]], dtype=torch.uint8)
+    assert [crew.act(observed).tolist() for _ in range(3)] == [[0, 2], [1, 3], [2, 4]]
 
 
 @pytest.mark.parametrize("interface", [PLAIN, NAMED])
 def test_a_created_crew_takes_the_arrays_of_a_batch(interface):
     act = make_other_players(batch_policy_for(interface), interface, 4, 7)
-    seen = rows(4) if interface is PLAIN else {"left": rows(4), "right": rows(4, 1)}
-    drawn = [act(seen) for _ in range(40)]
+    observed = rows(4) if interface is PLAIN else {"left": rows(4), "right": rows(4, 1)}
+    drawn = [act(observed) for _ in range(40)]
     assert drawn[0].shape == (4,)
     assert {int(action) for actions in drawn for action in actions} == set(range(6))  # drawn, not the likeliest
     again = make_other_players(batch_policy_for(interface), interface, 4, 7)
-    np.testing.assert_array_equal(np.array(drawn), np.array([again(seen) for _ in range(40)]))
+    np.testing.assert_array_equal(np.array(drawn), np.array([again(observed) for _ in range(40)]))
 
 
 def test_a_policy_for_other_spaces_is_not_created():

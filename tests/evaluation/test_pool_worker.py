@@ -42,12 +42,12 @@ def test_every_seed_of_every_share_is_a_line(trained_run, talk):
     assert code == 0
     player = LocalEvaluator(load_policy_target("judged:3", trained_run.root).loaded)
     expected = [episode for plan in plans for episode in player.evaluate(plan)]
-    assert [episode_from(answer["episode"]) for answer in answers] == expected
+    assert [episode_from(reply["episode"]) for reply in answers] == expected
 
 
 def test_what_is_refused_is_a_line_too(trained_run, talk):
     code, answers = talk(start_of(trained_run, epoch=99))
     assert code == 3
-    (answer,) = answers
-    assert "99" in answer["error"]
-    assert answer["exit_code"] == 3
+    (reply,) = answers
+    assert "99" in reply["error"]
+    assert reply["exit_code"] == 3

@@ -180,8 +180,8 @@ def configured(run, **evaluation):
     return run
 
 
-def judge_as_the_run_does(run, **asked):
-    return evaluate_target("judged:3", run.root, **asked)
+def judge_as_the_run_does(run, **requested):
+    return evaluate_target("judged:3", run.root, **requested)
 
 
 def test_nothing_requested_means_as_the_run_evaluates_itself(trained_run):
@@ -249,21 +249,21 @@ def test_batches_follow_each_other_and_the_score_is_that_of_all_of_them(trained_
 
 
 def test_a_batch_that_is_stopped_leaves_nothing(trained_run):
-    seen = []
-    watcher = EvaluationCallbacks(seen.append, lambda: len(seen) == 2)
+    observed = []
+    watcher = EvaluationCallbacks(observed.append, lambda: len(observed) == 2)
     with EvaluationSession(load_policy_target("judged:3", trained_run.root), EvaluationOptions(episodes=3)) as session:
         with pytest.raises(Stopped):
             session.evaluate(0, watcher)
-    assert len(seen) == 2
+    assert len(observed) == 2
     assert read_batches(trained_run.directory) == []
     assert list(trained_run.directory.evaluations.iterdir()) == []
     assert trained_run.score(3) is None
 
 
 def test_a_stop_that_comes_with_the_last_episode_does_not_undo_the_batch(trained_run):
-    seen = []
+    observed = []
     with EvaluationSession(load_policy_target("judged:3", trained_run.root), EvaluationOptions(episodes=2)) as session:
-        report = session.evaluate(0, EvaluationCallbacks(seen.append, lambda: len(seen) == 2))
+        report = session.evaluate(0, EvaluationCallbacks(observed.append, lambda: len(observed) == 2))
     assert report.complete
     assert len(read_batches(trained_run.directory)) == 1
 
@@ -307,8 +307,8 @@ class SteppedClock:
 def test_what_was_evaluated_before_is_recalled_and_its_score_observed_to_again(trained_run):
     report = judge(trained_run, "judged:3")
     CheckpointManager(trained_run.directory).update_metadata(3, score=None)
-    asked = EvaluationOptions(episodes=3, seed=10)
-    with EvaluationSession(load_policy_target("judged:3", trained_run.root), asked) as session:
+    requested = EvaluationOptions(episodes=3, seed=10)
+    with EvaluationSession(load_policy_target("judged:3", trained_run.root), requested) as session:
         assert session.find_recorded() == report
     assert trained_run.score(3) == report.mean
     with EvaluationSession(

@@ -165,7 +165,7 @@ def test_a_link_in_place_of_the_summary_is_not_followed(directory, tmp_path):
     append_batch(elsewhere, {"mean": 1.0})
     before = elsewhere.eval_summary_file.read_bytes()
     directory.eval_summary_file.symlink_to(elsewhere.eval_summary_file)
-    for look in (read_batches, read_newest_batch, lambda place: append_batch(place, {"mean": 2.0})):
+    for check in (read_batches, read_newest_batch, lambda location: append_batch(location, {"mean": 2.0})):
         with pytest.raises(DamagedFile, match=r"eval_summary\.json"):
-            look(directory)
+            check(directory)
     assert elsewhere.eval_summary_file.read_bytes() == before

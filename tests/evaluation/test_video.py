@@ -134,8 +134,8 @@ def test_tiles_stand_in_reading_order_with_gaps_and_empty_places():
 
 
 def test_a_frame_of_the_tiles_size_is_left_alone():
-    picture = np.random.default_rng(0).integers(0, 256, (7, 9, 3), np.uint8)
-    assert (Mosaic(1, 1, 7, 9).fit(picture) == picture).all()
+    image = np.random.default_rng(0).integers(0, 256, (7, 9, 3), np.uint8)
+    assert (Mosaic(1, 1, 7, 9).fit(image) == image).all()
 
 
 def test_another_shape_is_put_in_the_middle_with_bars():
@@ -146,52 +146,52 @@ def test_another_shape_is_put_in_the_middle_with_bars():
 
 
 def test_a_small_frame_is_enlarged_by_whole_pixels():
-    picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
-    tile = Mosaic(1, 1, 5, 5).fit(picture)
-    assert (tile[0:2, 0:2] == picture[0, 0]).all()
-    assert (tile[2:4, 2:4] == picture[1, 1]).all()
+    image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    tile = Mosaic(1, 1, 5, 5).fit(image)
+    assert (tile[0:2, 0:2] == image[0, 0]).all()
+    assert (tile[2:4, 2:4] == image[1, 1]).all()
     assert (tile[4] == BACKGROUND).all()
 
 
 def test_shrinking_averages_what_falls_together():
-    picture = np.zeros((4, 4, 3), np.uint8)
-    picture[:2, :2] = [[[0], [100]], [[100], [200]]]
-    assert Mosaic(1, 1, 2, 2).fit(picture)[0, 0].tolist() == [100, 100, 100]
+    image = np.zeros((4, 4, 3), np.uint8)
+    image[:2, :2] = [[[0], [100]], [[100], [200]]]
+    assert Mosaic(1, 1, 2, 2).fit(image)[0, 0].tolist() == [100, 100, 100]
 
 
 @pytest.mark.parametrize(("before", "after"), [((30, 50), (17, 29)), ((400, 600), (133, 199)), ((7, 7), (1, 1))])
 def test_shrinking_keeps_the_mean(before, after):
-    picture = np.random.default_rng(1).integers(0, 256, (*before, 3), np.uint8)
+    image = np.random.default_rng(1).integers(0, 256, (*before, 3), np.uint8)
     mosaic = Mosaic(1, 1, *after)
     scale = min(after[0] / before[0], after[1] / before[1])
     height, width = int(before[0] * scale + 1e-9), int(before[1] * scale + 1e-9)
     top, left = (after[0] - height) // 2, (after[1] - width) // 2
-    shrunk = mosaic.fit(picture)[top : top + height, left : left + width]
-    assert shrunk.mean() == pytest.approx(picture.mean(), abs=1)
+    shrunk = mosaic.fit(image)[top : top + height, left : left + width]
+    assert shrunk.mean() == pytest.approx(image.mean(), abs=1)
 
 
 def test_what_has_ended_is_darker_and_the_original_is_left_alone():
-    picture = plain(2, 2, 200)
-    assert (dim(picture) == int(200 * DIMMED)).all()
-    assert (picture == 200).all()
+    image = plain(2, 2, 200)
+    assert (dim(image) == int(200 * DIMMED)).all()
+    assert (image == 200).all()
 
 
 def test_frames_come_back_bit_for_bit_in_order():
     generator = np.random.default_rng(0)
     frames = [generator.integers(0, 256, (9, 13, 3), np.uint8) for _ in range(20)]
     with FrameSpool() as spool:
-        for picture in frames:
-            spool.add(picture)
+        for image in frames:
+            spool.add(image)
         assert all((one == other).all() for one, other in zip(spool.frames(), frames, strict=True))
         assert spool.count == 20
 
 
 def test_a_frame_that_is_drawn_over_later_is_stored_as_it_was():
-    picture = np.zeros((2, 2, 3), np.uint8)
+    image = np.zeros((2, 2, 3), np.uint8)
     with FrameSpool() as spool:
         for shade in (1, 2, 3):
-            picture[:] = shade
-            spool.add(picture)
+            image[:] = shade
+            spool.add(image)
         assert [int(one[0, 0, 0]) for one in spool.frames()] == [1, 2, 3]
 
 

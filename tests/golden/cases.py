@@ -152,7 +152,7 @@ def play(case: Case, folder: Path) -> dict[str, Any]:
 def last_of_each_key(words: list[str]) -> list[str]:
     return list(
         {
-            word.partition("=")[0] if "=" in word else word + str(place): word for place, word in enumerate(words)
+            word.partition("=")[0] if "=" in word else word + str(location): word for location, word in enumerate(words)
         }.values()
     )
 
@@ -169,14 +169,14 @@ def command(words: list[str], folder: Path) -> None:
 
 
 def surroundings(folder: Path) -> dict[str, Any]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PALAESTRA_")}
+    stored = {name: value for name, value in os.environ.items() if not name.startswith("PALAESTRA_")}
     own = {
         "PALAESTRA_RUNS_DIR": str(folder / "runs"),
         "PALAESTRA_HOME": str(folder / "home"),
         "OMP_NUM_THREADS": "1",
         "NO_COLOR": "1",
     }
-    return {"cwd": folder, "env": {**kept, **own}}
+    return {"cwd": folder, "env": {**stored, **own}}
 
 
 def kill_after_a_checkpoint(words: list[str], folder: Path) -> None:

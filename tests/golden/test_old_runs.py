@@ -36,8 +36,8 @@ def ask(tmp_path):
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
 
-    def run(*words):
-        command = [sys.executable, "-m", "palaestra", *words, "--json"]
+    def run(*arguments):
+        command = [sys.executable, "-m", "palaestra", *arguments, "--json"]
         done = subprocess.run(command, **surroundings(tmp_path), capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -60,8 +60,8 @@ def test_an_old_script_checkpoint_is_evaluated_with_the_scripts_own_classes(ask)
 
 
 def test_an_old_run_that_was_killed_is_continued(ask):
-    told = ask("train", "run=unfinished", "--resume", "total_steps=1024", "--override", "total_steps", "--quiet")
-    assert (told["state"], told["agent_step"]) == ("finished", 1024)
+    reports = ask("train", "run=unfinished", "--resume", "total_steps=1024", "--override", "total_steps", "--quiet")
+    assert (reports["state"], reports["agent_step"]) == ("finished", 1024)
 
 
 def test_an_old_replay_and_an_old_discovery_are_shown(ask):
@@ -81,8 +81,8 @@ def test_a_daemon_opens_the_old_database_and_serves_the_old_runs(ask, tmp_path):
             token = (tmp_path / "runs" / ".palaestra" / "token").read_text().strip()
             request = urllib.request.Request(f"{json.loads(text)['url']}/api/runs")
             request.add_header("Authorization", f"Bearer {token}")
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                runs = json.load(answer)["runs"]
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                runs = json.load(reply)["runs"]
         finally:
             daemon.terminate()
     assert {run["name"]: run["state"] for run in runs} == STATES

@@ -74,9 +74,9 @@ def test_the_table_shows_the_run_its_checkpoint_and_its_evaluation(header, sampl
     logger.checkpoint_saved(checkpoint(50, 25_600))
     logger.write(samples[-1])
     logger.close()
-    picture = console.file.getvalue()
+    frame = console.file.getvalue()
     for text in ("first · cartpole", "5,120 / 5,120", "50 at 25.6k", "rollout 60% learn 30% other 10%"):
-        assert text in picture
+        assert text in frame
 
 
 def test_a_note_stands_above_a_table_that_stays_whole(header, samples, clock):

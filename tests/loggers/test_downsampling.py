@@ -28,15 +28,15 @@ SINGLE = 8
 
 def make_samples(count: int, seed: int = 0) -> list[Sample]:
     """An entropy each, at times a return and two episodes."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     samples = []
     for iteration in range(1, count + 1):
-        step, returns = iteration * STEPS, [dice.gauss(0, 10) for _ in range(dice.choice([0, 0, 2]))]
+        step, returns = iteration * STEPS, [rng.gauss(0, 10) for _ in range(rng.choice([0, 0, 2]))]
         samples.append(
             Sample(
                 step=step,
-                metrics={"entropy": dice.random(), **({"return": fmean(returns)} if returns else {})},
-                timings={"speed": dice.random()},
+                metrics={"entropy": rng.random(), **({"return": fmean(returns)} if returns else {})},
+                timings={"speed": rng.random()},
                 episodes=EpisodeColumns([0, 1], returns, [20, 30], [True, False], step) if returns else (),
                 at=float(iteration),
                 iteration=iteration,
@@ -89,8 +89,8 @@ def test_the_episodes_of_an_interval_are_counted_with_their_extremes():
     samples = make_samples(16)[SINGLE:]
     summaries = [row.episode_summary for row in downsampler().take(samples)]
     assert [row.episodes for row in downsampler().take(samples)] == [()] * 4
-    for place, summary in enumerate(summaries):
-        episodes = [one for sample in samples[2 * place : 2 * place + 2] for one in sample.episodes]
+    for location, summary in enumerate(summaries):
+        episodes = [one for sample in samples[2 * location : 2 * location + 2] for one in sample.episodes]
         if not episodes:
             assert summary is None
             continue
@@ -160,7 +160,7 @@ def rows_of(folder):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_stopped_killed_and_resumed_at_random_the_rows_are_those_of_a_training_that_never_stopped(tmp_path, seed):
-    dice, samples = random.Random(seed), make_samples(200, seed)
+    rng, samples = random.Random(seed), make_samples(200, seed)
     with open_loggers(tmp_path / "whole") as loggers:
         loggers.write(*samples)
     done, saved = 0, {}
@@ -168,12 +168,12 @@ def test_stopped_killed_and_resumed_at_random_the_rows_are_those_of_a_training_t
         loggers = open_loggers(tmp_path / "resumed")
         loggers.restore(saved)
         loggers.rewind(done * STEPS)
-        done = min(len(samples), done + dice.randrange(30))
+        done = min(len(samples), done + rng.randrange(30))
         begin = saved.get("done", 0)
         loggers.write(*samples[begin:done])
         saved = json.loads(json.dumps({**loggers.capture(), "done": done}))
         if done < len(samples):
-            loggers.write(*samples[done : done + dice.randrange(10)])  # lost with the kill, or taken back
+            loggers.write(*samples[done : done + rng.randrange(10)])  # lost with the kill, or taken back
         loggers.close()
     assert rows_of(tmp_path / "resumed") == rows_of(tmp_path / "whole")
     assert len(rows_of(tmp_path / "whole")[1]) < 60
@@ -196,8 +196,8 @@ def test_an_evaluation_within_an_interval_that_is_filled_again_stays(tmp_path):
 
 def filled(*values: float) -> OpenInterval:
     interval = OpenInterval(10)
-    for place, value in enumerate(values):
-        interval.add(Sample(10 + place, {"a": value}))
+    for location, value in enumerate(values):
+        interval.add(Sample(10 + location, {"a": value}))
     return interval
 
 
@@ -210,8 +210,8 @@ def test_it_goes_on_from_what_was_saved_with_the_same_bits(episode_maker):
     values = [0.1, 0.7, 1e17, -3.3, math.nan]
     whole, begun = filled(*values), filled(*values[:2])
     begun = OpenInterval.restored(json.loads(json.dumps(begun.capture())))
-    for place, value in enumerate(values[2:], start=12):
-        begun.add(Sample(place, {"a": value}))
+    for location, value in enumerate(values[2:], start=12):
+        begun.add(Sample(location, {"a": value}))
     for interval in (whole, begun):
         interval.add(Sample(15, {}, episodes=(episode_maker(3.0, 15),)))
     assert begun.sample() == whole.sample()

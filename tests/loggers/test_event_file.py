@@ -123,8 +123,8 @@ def test_bytes_that_differ_are_those_of_each_event():
     for step in (128, 300, 16_383):
         points.add(0.25 * step, step, ("a", "b"), [(0.1 * step, 1e300)])
     (alike,) = points
-    seen = alike.variable_bytes().tolist()
-    assert seen == [[event[place] for place in alike.layout.positions] for event in alike.encode_each()]
+    observed = alike.variable_bytes().tolist()
+    assert observed == [[event[location] for location in alike.layout.positions] for event in alike.encode_each()]
 
 
 def test_no_episode_makes_no_point():
@@ -180,5 +180,7 @@ def test_a_form_reports_where_events_of_the_same_scalars_differ(step):
     assert struct.unpack_from("<d", event, layout.moment.start) == (1000.5,)
     assert [struct.unpack_from("<f", event, scalar.start) for scalar in layout.scalars] == [(-2.5,)] * 3
     everywhere_else = set(range(len(event))) - set(layout.positions)
-    assert [event[place] for place in everywhere_else] == [layout.common[place] for place in everywhere_else]
+    assert [event[location] for location in everywhere_else] == [
+        layout.common[location] for location in everywhere_else
+    ]
     assert len(layout.positions) == 8 + step_bytes_of(step) + 3 * 4

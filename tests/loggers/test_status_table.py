@@ -66,9 +66,9 @@ TASK_ROWS = """\
 
 
 def test_a_curriculum_adds_tasks_and_a_row_for_each_the_most_drawn_first():
-    picture = drawn(replace(STATUS, tasks_completed=1234, tasks_per_second=56.78, tasks=TASKS))
-    assert TASK_ROWS in picture
-    assert {cell_len(line) for line in picture.splitlines()} == {78}
+    frame = drawn(replace(STATUS, tasks_completed=1234, tasks_per_second=56.78, tasks=TASKS))
+    assert TASK_ROWS in frame
+    assert {cell_len(line) for line in frame.splitlines()} == {78}
 
 
 def test_many_tasks_with_long_names_and_huge_returns_stay_within_the_frame():

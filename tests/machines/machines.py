@@ -268,8 +268,8 @@ class Machine:
             **self.variables,
             **variables,
         }
-        words = [f"{name}={value}" for name, value in own.items()]
-        return ["nsenter", "-t", str(self.pid), *flags, "env", "-i", "-C", HOME, *words, *map(str, command)]
+        argv = [f"{name}={value}" for name, value in own.items()]
+        return ["nsenter", "-t", str(self.pid), *flags, "env", "-i", "-C", HOME, *argv, *map(str, command)]
 
     @property
     def shell_line(self) -> str:
@@ -302,7 +302,7 @@ class Machine:
             job.kill()
         return subprocess.CompletedProcess(list(command), code, job.out, job.err)
 
-    def processes(self, *words: str) -> list[psutil.Process]:
+    def processes(self, *argv: str) -> list[psutil.Process]:
         """Those of this machine whose command line has all the words, oldest first; pids as the host counts."""
         if self._init is None:
             return []
@@ -313,7 +313,7 @@ class Machine:
                 if _pid_namespace(process.pid) != space or process.status() == psutil.STATUS_ZOMBIE:
                     continue
                 line = " ".join(process.cmdline())
-                if all(word in line for word in words):
+                if all(word in line for word in argv):
                     found.append(process)
             except (psutil.Error, OSError):  # gone meanwhile, or not ours to look at
                 continue

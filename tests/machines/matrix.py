@@ -51,8 +51,10 @@ class Row:
 def commit_of(root: Path) -> str:
     """`ranks 1a2b3c4`, with a + where files differ from the commit."""
 
-    def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False).stdout.strip()
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", root, *arguments], capture_output=True, text=True, check=False
+        ).stdout.strip()
 
     changed = "+" if git("status", "--porcelain", "--untracked-files=no", "--", "src") else ""
     return f"{git('rev-parse', '--abbrev-ref', 'HEAD')} {git('rev-parse', '--short', 'HEAD')}{changed}"

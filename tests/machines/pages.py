@@ -57,7 +57,7 @@ def read_steps(text: str) -> list[Step]:
 def read_commands(block: str, *, is_console: bool) -> list[tuple[str, ...]]:
     lines = block.replace("\\\n", " ").splitlines()
     typed = [line.removeprefix("$ ") for line in lines if line.startswith("$ ") or not is_console]
-    return [tuple(words) for line in typed if (words := shlex.split(line, comments=True))]
+    return [tuple(arguments) for line in typed if (arguments := shlex.split(line, comments=True))]
 
 
 def with_addresses(command: tuple[str, ...], machines: dict[str, Machine]) -> list[str]:

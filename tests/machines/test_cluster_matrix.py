@@ -85,8 +85,8 @@ def give_run(machine, copy):
 
 def request(head, *more):
     suites = [f"suite={name}" for name in SUITES]
-    words = ["many:all", *suites, "--episodes", str(EPISODES), f"cluster.address={head_address(head)}", *more]
-    return head.start(["palaestra", "request-eval", *words])
+    arguments = ["many:all", *suites, "--episodes", str(EPISODES), f"cluster.address={head_address(head)}", *more]
+    return head.start(["palaestra", "request-eval", *arguments])
 
 
 def count(row, own, local):

@@ -119,9 +119,9 @@ def test_a_killed_process_ends_all_and_the_same_command_continues(at_work, row, 
     line = row(f"kill -9 of the {which}", PEER_LIMIT)
     pair, jobs = at_work
     machine = pair[0] if which.startswith("leader") else pair[1]
-    words = ("bin/torchrun",) if which.endswith("torchrun") else ("-u", "palaestra", "train")
+    arguments = ("bin/torchrun",) if which.endswith("torchrun") else ("-u", "palaestra", "train")
     start = time.monotonic()
-    machine.processes(*words)[0].kill()
+    machine.processes(*arguments)[0].kill()
     line.seconds = seconds_until_ended(jobs, start, PEER_LIMIT)
     assert [other.processes("-u", "palaestra", "train") for other in pair] == [[], []]
     line.lost, line.doubled = lost_checkpoints(pair[0]), repeated_epochs(pair[0])
@@ -251,12 +251,12 @@ def test_different_settings_are_refused_on_both_machines(pair, row):
 
 def rank_environment(rank, address, port=PORT):
     """As SLURM's srun would start a rank: without torchrun, which has its own opinion on addresses."""
-    place = {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}
-    return {**place, "MASTER_ADDR": address, "MASTER_PORT": str(port)}
+    location = {"RANK": str(rank), "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}
+    return {**location, "MASTER_ADDR": address, "MASTER_PORT": str(port)}
 
 
-def start_ranks(pair, *words, address="", port=PORT):
-    command = ["palaestra", "train", *TRAINING, "run=pair", ENDLESS, *words]
+def start_ranks(pair, *arguments, address="", port=PORT):
+    command = ["palaestra", "train", *TRAINING, "run=pair", ENDLESS, *arguments]
     return [
         machine.start(command, rank_environment(rank, address or pair[0].address, port))
         for rank, machine in enumerate(pair)
@@ -349,8 +349,8 @@ def test_ray_restarts_the_ranks_on_another_machine(network, row, reference, whic
     head, *workers = (network.add(name) for name in ("head", "first", "second", "third"))
     start_cluster(head, workers)
     settings = ["run=pair", ENDLESS, "executor=ray", "nproc=2", "distributed.restarts=2"]
-    words = replace_keys(TRAINING, [*settings, f"cluster.address={head_address(head)}"])
-    job = head.start(["palaestra", "train", *words])
+    arguments = replace_keys(TRAINING, [*settings, f"cluster.address={head_address(head)}"])
+    job = head.start(["palaestra", "train", *arguments])
     wait_for_epoch(head, 3, [job])
     leader, follower = (machine_of_rank(rank, workers) for rank in (0, 1))
     lost = leader if which == "leader" else follower

@@ -40,7 +40,7 @@ STEPS_PER_EPOCH = 2 * 2 * 16  # ranks, environments, steps
 
 def torchrun(
     machines: Sequence[Machine],
-    *words: str,
+    *arguments: str,
     address: str = "",
     port: int = PORT,
     options: Sequence[str] = (),
@@ -49,28 +49,29 @@ def torchrun(
     """The same command on every machine, as docs/distributed.md says. `own`: words for one machine by its name."""
     jobs = []
     for rank, machine in enumerate(machines):
-        place = ["--nnodes", str(len(machines)), "--node-rank", str(rank), "--nproc-per-node", "1"]
-        place += ["--master-addr", address or machines[0].address, "--master-port", str(port), *options]
-        settings = replace_keys([*TRAINING, "run=pair"], [*words, *(own or {}).get(machine.name, ())])
-        jobs.append(machine.start(["torchrun", *place, "-m", "palaestra", "train", *settings]))
+        location = ["--nnodes", str(len(machines)), "--node-rank", str(rank), "--nproc-per-node", "1"]
+        location += ["--master-addr", address or machines[0].address, "--master-port", str(port), *options]
+        settings = replace_keys([*TRAINING, "run=pair"], [*arguments, *(own or {}).get(machine.name, ())])
+        jobs.append(machine.start(["torchrun", *location, "-m", "palaestra", "train", *settings]))
     return jobs
 
 
-def elastic_torchrun(machines: Sequence[Machine], *words: str) -> list[Job]:
+def elastic_torchrun(machines: Sequence[Machine], *arguments: str) -> list[Job]:
     """Two of the machines train, the others wait to take a place; the first one holds the rendezvous."""
-    place = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-backend", "c10d"]
-    place += ["--rdzv-id", "pair", "--rdzv-endpoint", f"{machines[0].address}:{PORT}"]
-    train = ["-m", "palaestra", "train", *replace_keys([*TRAINING, "run=pair"], words)]
+    location = ["--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "3", "--rdzv-backend", "c10d"]
+    location += ["--rdzv-id", "pair", "--rdzv-endpoint", f"{machines[0].address}:{PORT}"]
+    train = ["-m", "palaestra", "train", *replace_keys([*TRAINING, "run=pair"], arguments)]
     variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # torch 2.13 keeps the address of the first round otherwise
     return [
-        machine.start(["torchrun", *place, "--local-addr", machine.address, *train], variables) for machine in machines
+        machine.start(["torchrun", *location, "--local-addr", machine.address, *train], variables)
+        for machine in machines
     ]
 
 
-def replace_keys(words: Sequence[str], more: Sequence[str]) -> list[str]:
+def replace_keys(arguments: Sequence[str], more: Sequence[str]) -> list[str]:
     """`more` wins over what `words` says of the same key."""
     replaced = {word.partition("=")[0] for word in more}
-    return [*(word for word in words if word.partition("=")[0] not in replaced), *more]
+    return [*(word for word in arguments if word.partition("=")[0] not in replaced), *more]
 
 
 def run_of(machine: Machine, name: str = "pair") -> RunDirectory | None:

@@ -46,9 +46,9 @@ def wait_until(condition: Callable[[], Any], what: str) -> Any:
     """The condition's first true answer. Time in which we were stopped ourselves is not counted."""
     left, before = PATIENCE_SECONDS, time.monotonic()
     while left > 0:
-        answer = condition()
-        if answer:
-            return answer
+        reply = condition()
+        if reply:
+            return reply
         time.sleep(0.002)
         now = time.monotonic()
         left, before = left - min(now - before, LONGEST_TURN_SECONDS), now
@@ -73,12 +73,12 @@ class Palaestra:
         own = {"NO_COLOR": "1", "PALAESTRA_RUNS_DIR": str(self.runs), "PALAESTRA_FRAME_BUFFERS_DIR": str(lanes)}
         self.variables = {**os.environ, **own}
 
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "palaestra", *words]
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "palaestra", *arguments]
 
-    def __call__(self, *words: str, variables: dict[str, str] | None = None) -> Finished:
+    def __call__(self, *arguments: str, variables: dict[str, str] | None = None) -> Finished:
         done = subprocess.run(
-            self.command(*words),
+            self.command(*arguments),
             cwd=self.home,
             env={**self.variables, **(variables or {})},
             capture_output=True,
@@ -137,19 +137,19 @@ class ForkServer:
     def ask(self, **question: Any) -> dict[str, Any]:
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        assert answer, f"the fork server ended with {self._process.wait(timeout=PATIENCE_SECONDS)}"
-        return json.loads(answer)
+        reply = self._process.stdout.readline()
+        assert reply, f"the fork server ended with {self._process.wait(timeout=PATIENCE_SECONDS)}"
+        return json.loads(reply)
 
-    def start(self, *words: str, plant: str = "", variables: dict[str, str] | None = None) -> Trainer:
+    def start(self, *arguments: str, plant: str = "", variables: dict[str, str] | None = None) -> Trainer:
         self._count += 1
         out, err = (self.home / f"{self._count}.{which}" for which in ("out", "err"))
-        answer = self.ask(words=list(words), out=str(out), err=str(err), plant=plant, variables=variables or {})
-        return Trainer(self, answer["pid"], out, err)
+        reply = self.ask(arguments=list(arguments), out=str(out), err=str(err), plant=plant, variables=variables or {})
+        return Trainer(self, reply["pid"], out, err)
 
-    def __call__(self, *words: str, plant: str = "") -> Finished:
+    def __call__(self, *arguments: str, plant: str = "") -> Finished:
         """Like `Palaestra`, without the seconds that importing torch takes."""
-        trainer = self.start(*words, plant=plant)
+        trainer = self.start(*arguments, plant=plant)
         return Finished(trainer.wait(), trainer.out.read_text(), trainer.err.read_text())
 
     def run(self, name: str) -> RunDirectory | None:
@@ -159,7 +159,7 @@ class ForkServer:
         return saved_epochs(self.run(name))
 
     def kill_again_and_again(
-        self, words: list[str], name: str, kills: int, chance: random.Random, plant: str = ""
+        self, arguments: list[str], name: str, kills: int, chance: random.Random, plant: str = ""
     ) -> Tally:
         """Kill -9 at random instants of a run, `kills` times, then let it come to its end.
 
@@ -167,7 +167,7 @@ class ForkServer:
         """
         tally = Tally()
         for _ in range(kills):
-            trainer = self.start(*words, plant=plant)
+            trainer = self.start(*arguments, plant=plant)
             goal = len(self.saved_epochs(name)) + chance.choice([0, 1, 1, 1])
             wait_until(
                 lambda: len(self.saved_epochs(name)) >= goal or trainer.is_over(),  # noqa: B023  waited for at once
@@ -180,7 +180,7 @@ class ForkServer:
             if code == 0:
                 return tally
             assert code == -signal.SIGKILL, trainer.err.read_text()
-        last = self.start(*words, plant=plant)
+        last = self.start(*arguments, plant=plant)
         assert last.wait() == 0, last.err.read_text()
         return tally
 
@@ -350,15 +350,15 @@ def together(server):
 
     held = ExitStack()
 
-    def start(*words, count=2, own=None, port=None, variables=None):
+    def start(*arguments, count=2, own=None, port=None, variables=None):
         if port is None:
             port = held.enter_context(hold_port()).getsockname()[1]
-        place = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        location = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         return [
             server.start(
-                *words,
+                *arguments,
                 *(own or {}).get(rank, []),
-                variables={**place, "RANK": str(rank), "LOCAL_RANK": str(rank), **(variables or {}).get(rank, {})},
+                variables={**location, "RANK": str(rank), "LOCAL_RANK": str(rank), **(variables or {}).get(rank, {})},
             )
             for rank in range(count)
         ]

@@ -11,8 +11,8 @@ import time
 
 
 def start(rank: int, port: str = "29500") -> subprocess.Popen[str]:
-    place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-    own = {**os.environ, **place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    location = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    own = {**os.environ, **location, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     command = [sys.executable, "-m", "palaestra", *sys.argv[1:]]
     return subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 

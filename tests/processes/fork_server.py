@@ -129,10 +129,10 @@ def serve() -> None:
         question = json.loads(line)
         if "wait" in question:
             _, status = os.waitpid(question["wait"], 0)
-            answer = {"code": os.waitstatus_to_exitcode(status)}
+            reply = {"code": os.waitstatus_to_exitcode(status)}
         else:
-            answer = {"pid": start(**question)}
-        print(json.dumps(answer), flush=True)
+            reply = {"pid": start(**question)}
+        print(json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

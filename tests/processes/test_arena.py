@@ -74,9 +74,9 @@ def test_two_ranks_that_are_killed_go_on_bit_for_bit(server, together, differenc
 
 
 def test_it_is_evaluated_the_same_twice_and_hearts_are_counted(server, uninterrupted):
-    judged = [server("eval", "uninterrupted", "--episodes", "3", "--json") for _ in range(2)]
-    assert [done.code for done in judged] == [0, 0], judged[0].err
-    reports = [json.loads(done.out) for done in judged]
+    evaluated = [server("eval", "uninterrupted", "--episodes", "3", "--json") for _ in range(2)]
+    assert [done.code for done in evaluated] == [0, 0], evaluated[0].err
+    reports = [json.loads(done.out) for done in evaluated]
     assert reports[0]["returns"] == reports[1]["returns"]
     written = [json.loads(path.read_text()) for path in uninterrupted.evaluations.glob("*.json")]
     for simulation in ("plain", "wide", "walls"):

@@ -52,9 +52,9 @@ def saved(directory):
 def test_a_training_and_its_evaluation_go_through_one_interface(palaestra):
     with Daemon(palaestra.runs, SETTINGS) as daemon:
         trained = daemon.wait(daemon.submit(request("first")).id, 120)
-        judged = daemon.wait(daemon.submit(RunRequest("evaluate", "", {"target": "latest", "episodes": 2})).id, 120)
+        evaluated = daemon.wait(daemon.submit(RunRequest("evaluate", "", {"target": "latest", "episodes": 2})).id, 120)
     assert (trained.state, trained.record.agent_step) == (RunState.FINISHED, 2048)
-    assert (judged.state, judged.record.recipe) == (RunState.FINISHED, "latest")
+    assert (evaluated.state, evaluated.record.recipe) == (RunState.FINISHED, "latest")
     events = [entry.event for entry in read_journal(RunStore(palaestra.runs).directory(trained.id).journal_file)]
     assert events[:3] == ["run.created", "run.queued", "worker.started"]
     assert {"run.started", "checkpoint.saved", "run.finished", "worker.ended", "eval.batch"} <= set(events)

@@ -224,15 +224,15 @@ def test_a_slow_rank_is_named_once_and_waited_for(server, together, slow, figure
     ranks = together(*words(name, *faulty("slow", slow, at=0), f"total_steps={epochs * BATCH}"))
     assert end_of(ranks) == [0, 0], [rank.err.read_text() for rank in ranks]
     directory = server.run(name)
-    (told,) = [entry for entry in read_journal(directory.journal_file) if entry.event == "rank.slow"]
-    assert (told.data["rank"], told.data["epoch"], told.level) == (slow, WINDOW, "warning")
+    (reports,) = [entry for entry in read_journal(directory.journal_file) if entry.event == "rank.slow"]
+    assert (reports.data["rank"], reports.data["epoch"], reports.level) == (slow, WINDOW, "warning")
     asleep = 2 * 16 * 0.01  # environments, steps, seconds of each
-    assert told.data["others_seconds"] + 0.05 < asleep <= told.data["seconds"]
+    assert reports.data["others_seconds"] + 0.05 < asleep <= reports.data["seconds"]
     assert ranks[0].err.read_text().count(f"Rank {slow} is slow") == 1
     leader, follower = last_digests(directory)
     assert leader == follower == (str(epochs), leader[1])
-    figure("seconds of the slow rank", told.data["seconds"])
-    figure("seconds of the other", told.data["others_seconds"])
+    figure("seconds of the slow rank", reports.data["seconds"])
+    figure("seconds of the other", reports.data["others_seconds"])
 
 
 @pytest.mark.fault("R5")
@@ -251,9 +251,9 @@ def test_another_number_of_ranks_is_refused_with_both_numbers(server, together, 
 def test_ranks_with_other_settings_are_refused(together):
     ranks = together(*words("quarrel"), own={1: ["ppo.gamma=0.5"]})
     assert end_of(ranks)[0] == 2
-    told = ranks[0].err.read_text()
-    assert "Rank 1 has a different configuration than rank 0" in told
-    assert re.search(r"ppo\.gamma.*0\.99.*0\.5", told)
+    reports = ranks[0].err.read_text()
+    assert "Rank 1 has a different configuration than rank 0" in reports
+    assert re.search(r"ppo\.gamma.*0\.99.*0\.5", reports)
 
 
 def test_a_rank_without_a_world_is_refused(server):

@@ -16,8 +16,8 @@ WORDS = ("train", "env.id=faulty_env:Faulty-v0", "ppo.env_count=2", "ppo.horizon
 @pytest.fixture
 def train(palaestra, beside_the_tests):
     def start(how, *more):
-        words = [*WORDS, "run=faulty", "total_steps=256", f"env.kwargs={{rank: 0, at: 20, how: {how}}}", *more]
-        return palaestra(*words, "--json", variables={"PYTHONPATH": beside_the_tests})
+        arguments = [*WORDS, "run=faulty", "total_steps=256", f"env.kwargs={{rank: 0, at: 20, how: {how}}}", *more]
+        return palaestra(*arguments, "--json", variables={"PYTHONPATH": beside_the_tests})
 
     return start
 

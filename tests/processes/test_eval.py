@@ -45,10 +45,10 @@ def test_batch_after_batch_until_a_signal_and_each_is_whole(server, trained, wai
     assert judge.wait() == code, judge.err.read_text()
     assert judge.err.read_text() == "palaestra: stopped; only complete batches are saved\n"
     lines = whole_batches(trained, before)
-    told = [json.loads(line) for line in judge.out.read_text().splitlines()]
-    assert [one["batch"] for one in told] == list(range(1, len(lines) + 1))
+    reports = [json.loads(line) for line in judge.out.read_text().splitlines()]
+    assert [one["batch"] for one in reports] == list(range(1, len(lines) + 1))
     assert [line["seed"] for line in lines] == [100 + 5 * batch for batch in range(len(lines))]
-    assert [line["mean"] for line in lines] == [one["mean"] for one in told]
+    assert [line["mean"] for line in lines] == [one["mean"] for one in reports]
     scored = [entry.data for entry in read_journal(trained.journal_file) if entry.event == "checkpoint.scored"]
     means = [line["mean"] for line in lines]
     assert scored[-1]["score"] == pytest.approx(sum(means) / len(means)), "the score is that of all batches"
@@ -57,8 +57,8 @@ def test_batch_after_batch_until_a_signal_and_each_is_whole(server, trained, wai
 @pytest.mark.fault("V1")
 def test_kill_minus_nine_leaves_only_whole_batches_and_no_player(server, trained, wait_until):
     before = len(read_batches(trained))
-    words = ("eval", "first:latest", "--episodes", "20", "--seed", "7000", "--repeat", "--workers", "2")
-    judge = server.start(*words)
+    arguments = ("eval", "first:latest", "--episodes", "20", "--seed", "7000", "--repeat", "--workers", "2")
+    judge = server.start(*arguments)
     wait_until(lambda: len(read_batches(trained)) >= before + 2, "two batches")
     players = psutil.Process(judge.pid).children()
     assert len(players) == 2
@@ -82,8 +82,8 @@ def test_a_checkpoint_that_is_deleted_meanwhile_ends_it_with_the_whole_batches(s
 
 @pytest.mark.full
 def test_two_processes_give_what_one_gives(server, trained):
-    words = ("eval", "first:latest", "--episodes", "30", "--stochastic", "--json")
-    one, two = server(*words), server(*words, "--workers", "2")
+    arguments = ("eval", "first:latest", "--episodes", "30", "--stochastic", "--json")
+    one, two = server(*arguments), server(*arguments, "--workers", "2")
     assert (one.code, two.code) == (0, 0), two.err
     assert json.loads(one.out)["returns"] == json.loads(two.out)["returns"]
     assert two.err == ""

@@ -44,9 +44,9 @@ print(json.dumps(blocks))
 
 
 def test_a_hundred_checkpoints_leave_next_to_nothing_in_memory(palaestra):
-    words = ("cartpole", "engine=native", "ppo.env_count=4", "ppo.horizon=8", "ppo.minibatch_size=32")
+    arguments = ("cartpole", "engine=native", "ppo.env_count=4", "ppo.horizon=8", "ppo.minibatch_size=32")
     done = subprocess.run(
-        [sys.executable, "-c", COUNTING, "train", *words, "total_steps=1_000_000", "--quiet"],
+        [sys.executable, "-c", COUNTING, "train", *arguments, "total_steps=1_000_000", "--quiet"],
         cwd=palaestra.home,
         env=palaestra.variables,
         capture_output=True,

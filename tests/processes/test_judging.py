@@ -25,7 +25,7 @@ PAUSABLE = "{id: 'faulty_env:Faulty-v0', kwargs: {rank: 0, at: 5, how: pause}}"
 SUITE = f"{{short: {{category: speed, env: {{max_episode_steps: 15}}}}, plain: {{env: {PAUSABLE}}}}}"
 
 
-def words(name: str, *more: str, epochs: int = EPOCHS) -> list[str]:
+def arguments(name: str, *more: str, epochs: int = EPOCHS) -> list[str]:
     return [
         "train",
         "cartpole",
@@ -43,9 +43,9 @@ def words(name: str, *more: str, epochs: int = EPOCHS) -> list[str]:
     ]
 
 
-def judged_words(name: str, *more: str, epochs: int = EPOCHS) -> list[str]:
+def evaluated_arguments(name: str, *more: str, epochs: int = EPOCHS) -> list[str]:
     settings = ["evaluate_interval=2", "evaluation.episodes=3", f"evaluation.simulations={SUITE}"]
-    return words(name, *settings, *more, epochs=epochs)
+    return arguments(name, *settings, *more, epochs=epochs)
 
 
 def events(directory, name: str) -> list[int]:
@@ -75,7 +75,7 @@ def is_gone(pid: int) -> bool:
 
 @pytest.fixture(scope="module")
 def judged(server):
-    trainer = server.start(*judged_words("judged"))
+    trainer = server.start(*evaluated_arguments("judged"))
     assert trainer.wait() == 0, trainer.err.read_text()
     return server.run("judged")
 
@@ -105,7 +105,7 @@ def test_eval_of_the_same_checkpoint_gives_the_same_episodes(server, judged):
 
 
 def test_judging_beside_a_training_changes_no_bit_of_it(server, judged, differences):
-    trainer = server.start(*words("alone"))
+    trainer = server.start(*arguments("alone"))
     assert trainer.wait() == 0, trainer.err.read_text()
     alone = server.run("alone")
     assert differences(alone, judged) == ["metrics"], "the judgements themselves"
@@ -125,7 +125,7 @@ def judged_steps_are_missing(directory) -> bool:
 def test_a_evaluate_that_is_killed_in_the_middle_costs_one_warning_and_nothing_else(
     server, judged, differences, wait_until, tmp_path
 ):
-    trainer = server.start(*judged_words("bereft"), variables={"PAUSE_ONCE": str(tmp_path / "paused")})
+    trainer = server.start(*evaluated_arguments("bereft"), variables={"PAUSE_ONCE": str(tmp_path / "paused")})
     wait_until((tmp_path / "paused").exists, "the first judgement to be in the middle of an episode")
     judge = evaluator_of(trainer.pid)
     wait_until(lambda: is_stopped(judge), "the judge to stand still")
@@ -150,13 +150,13 @@ def test_a_trainer_that_is_killed_takes_its_evaluate_along_and_what_was_due_is_e
     """Killed once in the middle of the first judgement, and once after it was written down."""
     for event in ("eval.started", "eval.batch"):
         name = f"killed-{event.partition('.')[2]}"
-        trainer = server.start(*judged_words(name))
+        trainer = server.start(*evaluated_arguments(name))
         wait_until(lambda name=name, event=event: events(server.run(name), event), event)
         judge = evaluator_of(trainer.pid)
         trainer.send(signal.SIGKILL)
         assert trainer.wait() == -signal.SIGKILL
         wait_until(lambda judge=judge: is_gone(judge), "the judge to follow")
-        again = server.start(*judged_words(name))
+        again = server.start(*evaluated_arguments(name))
         assert again.wait() == 0, again.err.read_text()
         killed = server.run(name)
         assert sorted(line["epoch"] for line in read_batches(killed)) == DUE
@@ -164,13 +164,13 @@ def test_a_trainer_that_is_killed_takes_its_evaluate_along_and_what_was_due_is_e
 
 
 def test_a_stopped_training_leaves_at_once_and_evaluates_when_it_goes_on(server, wait_until):
-    trainer = server.start(*judged_words("stopped", epochs=500))
+    trainer = server.start(*evaluated_arguments("stopped", epochs=500))
     wait_until(lambda: len(server.saved_epochs("stopped")) >= 2, "something to judge")
     trainer.send(signal.SIGTERM)
     assert trainer.wait() == 143, trainer.err.read_text()
     stopped = server.run("stopped")
     reached = read_record(stopped).epoch
-    again = server.start(*judged_words("stopped", "--override", "total_steps", epochs=reached + 1))
+    again = server.start(*evaluated_arguments("stopped", "--override", "total_steps", epochs=reached + 1))
     assert again.wait() == 0, again.err.read_text()
     due = sorted({*range(2, reached + 2, 2), reached + 1})  # the last checkpoint is always evaluated
     assert sorted(line["epoch"] for line in read_batches(stopped)) == due
@@ -183,7 +183,7 @@ def test_a_stopped_training_leaves_at_once_and_evaluates_when_it_goes_on(server,
 )
 def test_an_environment_that_fails_only_when_it_is_evaluated_in_costs_a_warning(server, how, told):
     odd = f"{{odd: {{env: {{id: 'faulty_env:Faulty-v0', kwargs: {{rank: 0, at: 1, how: {how}}}}}}}}}"
-    trainer = server.start(*words(f"odd-{how}", "evaluate_interval=6", f"evaluation.simulations={odd}"))
+    trainer = server.start(*arguments(f"odd-{how}", "evaluate_interval=6", f"evaluation.simulations={odd}"))
     assert trainer.wait() == 0, trainer.err.read_text()
     warnings = trainer.err.read_text()
     assert warnings.count("Checkpoint 6 was not evaluated") == 1
@@ -201,14 +201,14 @@ def test_an_environment_that_fails_only_when_it_is_evaluated_in_costs_a_warning(
     ],
 )
 def test_simulations_that_cannot_be_played_are_refused_before_anything_is_on_disk(server, simulations, told):
-    done = server(*words("never", "evaluate_interval=2", f"evaluation.simulations={simulations}"))
+    done = server(*arguments("never", "evaluate_interval=2", f"evaluation.simulations={simulations}"))
     assert done.code == 2
     assert told in done.err
     assert server.run("never") is None
 
 
 def test_judging_elsewhere_without_the_means_is_refused_before_anything_is_on_disk(server):
-    done = server(*words("far", "evaluate_interval=2", "evaluate_remote=true"), plant="no ray")
+    done = server(*arguments("far", "evaluate_interval=2", "evaluate_remote=true"), plant="no ray")
     assert done.code == 4
     assert "palaestra[cluster]" in done.err
     assert server.run("far") is None

@@ -65,8 +65,8 @@ class Launched:
         return sum(entry.event == "checkpoint.saved" for entry in entries)
 
     def end(self, within=END_SECONDS):
-        _, told = self.process.communicate(timeout=within)
-        return self.process.returncode, told
+        _, reports = self.process.communicate(timeout=within)
+        return self.process.returncode, reports
 
 
 @pytest.fixture
@@ -107,8 +107,17 @@ def test_two_ranks_end_in_order_with_one_outcome_and_equal_weights(palaestra):
 def test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both(palaestra):
     total_steps = 20_480
     only_the_end = "checkpoints.save_interval=0"  # which all ranks must take part in
-    words = ["train", "cartpole", "run=halves", f"total_steps={total_steps}", only_the_end, "--nproc", "2", "--quiet"]
-    done = palaestra(*words)
+    arguments = [
+        "train",
+        "cartpole",
+        "run=halves",
+        f"total_steps={total_steps}",
+        only_the_end,
+        "--nproc",
+        "2",
+        "--quiet",
+    ]
+    done = palaestra(*arguments)
     assert done.code == 0, done.err
     directory = palaestra.run("halves")
     assert read_record(directory).agent_step == total_steps
@@ -129,9 +138,9 @@ def test_the_recipe_on_two_ranks_is_played_half_by_each_and_learned_by_both(pala
 def test_a_killed_rank_is_named_and_nobody_is_left(launch, palaestra, victim):
     launched = launch("killed", "total_steps=1e6", saved=2)
     launched.ranks()[victim].kill()
-    code, told = launched.end()
+    code, reports = launched.end()
     assert code == 1
-    assert told.strip() == f"palaestra: Rank {victim} was ended by SIGKILL."
+    assert reports.strip() == f"palaestra: Rank {victim} was ended by SIGKILL."
     record = read_record(palaestra.run("killed"))
     assert (record.state, record.exit_code) == (RunState.FAILED, 1)
     assert record.failure == f"Rank {victim} was ended by SIGKILL."
@@ -145,9 +154,9 @@ def test_a_killed_rank_is_named_and_nobody_is_left(launch, palaestra, victim):
 def test_two_native_ranks_killed_and_continued_end_with_the_same_bytes(
     launch, palaestra, differences, wait_until, policy
 ):
-    words = ("total_steps=6400", "engine=native", f"policy.graph={policy}", "ppo.segment_length=16", "seed=3")
-    assert launch("whole", *words).end()[0] == 0
-    launched = launch("cut", *words)
+    arguments = ("total_steps=6400", "engine=native", f"policy.graph={policy}", "ppo.segment_length=16", "seed=3")
+    assert launch("whole", *arguments).end()[0] == 0
+    launched = launch("cut", *arguments)
     wait_until(lambda: len(launched.ranks()) == 2, "both ranks")
     ranks = launched.ranks().values()  # looked for now: to find them takes a while, and 100 updates do not
     wait_until(lambda: launched.saved() >= 2, "two checkpoints")
@@ -155,7 +164,7 @@ def test_two_native_ranks_killed_and_continued_end_with_the_same_bytes(
         process.kill()
     assert launched.end()[0] == 1
     assert read_record(palaestra.run("cut")).state is RunState.FAILED, "it was killed too late"
-    assert launch("cut", *words).end()[0] == 0
+    assert launch("cut", *arguments).end()[0] == 0
     assert differences(palaestra.run("cut"), palaestra.run("whole")) == []
     resumed = next(each for each in read_journal(palaestra.run("cut").journal_file) if each.event == "run.resumed")
     assert resumed.data["engine"].startswith("native, ")
@@ -176,9 +185,9 @@ def test_a_rank_that_is_stopped_ends_the_run_within_the_limit(launch, palaestra)
 def test_killed_ranks_restart_from_the_last_checkpoint_and_end_with_the_same_bytes(
     launch, palaestra, differences, wait_until
 ):
-    words = ("total_steps=9600", "engine=native", "seed=3", "distributed.restarts=1")
-    assert launch("whole", *words).end(within=60)[0] == 0
-    launched = launch("cut", *words)
+    arguments = ("total_steps=9600", "engine=native", "seed=3", "distributed.restarts=1")
+    assert launch("whole", *arguments).end(within=60)[0] == 0
+    launched = launch("cut", *arguments)
     for goal in (2, 3):  # a newer checkpoint allows another restart
         wait_until(lambda: len(launched.ranks()) == 2, "both ranks")
         victim = launched.ranks()[goal % 2]
@@ -219,8 +228,8 @@ def test_no_rank_survives_a_launcher_that_is_killed_while_its_ranks_start(launch
 def test_a_signal_to_the_launcher_saves_once_and_leaves_with_its_code(launch, palaestra):
     launched = launch("stopped", "total_steps=1e6", saved=1)
     launched.process.send_signal(signal.SIGTERM)
-    code, told = launched.end()
-    assert (code, told) == (143, "")
+    code, reports = launched.end()
+    assert (code, reports) == (143, "")
     record = read_record(palaestra.run("stopped"))
     assert (record.state, record.exit_code) == (RunState.CANCELLED, 143)
 
@@ -228,21 +237,21 @@ def test_a_signal_to_the_launcher_saves_once_and_leaves_with_its_code(launch, pa
 @pytest.mark.full
 def test_a_fault_of_one_rank_is_reported_once_with_its_rank(launch, palaestra):
     launched = launch("faulty", "env.id=faulty_env:Faulty-v0", "env.kwargs={how: raise, at: 40}", "total_steps=1e6")
-    code, told = launched.end()
+    code, reports = launched.end()
     assert code == 1
-    traceback, _, told = told.partition("palaestra: ")
+    traceback, _, reports = reports.partition("palaestra: ")
     assert "Traceback (most recent call last):\n" in traceback
     assert 'faulty_env.py", line' in traceback
-    assert told.startswith("Rank 1 failed: Environment 0 (seed ")
-    assert told.count("the cart fell off") == 1
+    assert reports.startswith("Rank 1 failed: Environment 0 (seed ")
+    assert reports.count("the cart fell off") == 1
     assert "the cart fell off" in read_record(palaestra.run("faulty")).failure
 
 
 @pytest.mark.chaos
 def test_what_is_refused_is_reported_once_and_leaves_nothing(launch, palaestra):
-    code, told = launch("refused", "env.id=CartPoll-v1").end()
+    code, reports = launch("refused", "env.id=CartPoll-v1").end()
     assert code == 3
-    assert told.count("CartPoll-v1") == 1
+    assert reports.count("CartPoll-v1") == 1
     assert RunStore(palaestra.runs).named("refused") is None
 
 
@@ -263,8 +272,18 @@ def torchrun(palaestra, wait_until):
 
     def start(name, *, saved=True):
         command = palaestra.command(*WORDS[:-3], "--quiet", f"run={name}", "total_steps=1e8")[1:]
-        words = [os.sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command]
-        agents.append(subprocess.Popen(words, cwd=palaestra.home, env=palaestra.variables, stderr=subprocess.DEVNULL))
+        arguments = [
+            os.sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            *command,
+        ]
+        agents.append(
+            subprocess.Popen(arguments, cwd=palaestra.home, env=palaestra.variables, stderr=subprocess.DEVNULL)
+        )
         if saved:
             directory = wait_until(lambda: RunStore(palaestra.runs).named(name), "the run")
             wait_until(lambda: "checkpoint.saved" in directory.journal_file.read_text(), "a checkpoint")

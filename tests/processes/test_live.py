@@ -111,8 +111,8 @@ def test_watched_unwatched_and_switched_off_runs_are_the_same_to_the_last_bit(se
 def test_a_killed_run_leaves_a_frame_buffer_that_its_next_process_sweeps_and_the_audience_follows(
     server, audience_of, wait_until
 ):
-    words = ["train", "cartpole", "total_steps=10000000", "checkpoints.save_interval=5", "--quiet", "run=killed"]
-    first = server.start(*words, "live.budget=0.5")
+    arguments = ["train", "cartpole", "total_steps=10000000", "checkpoints.save_interval=5", "--quiet", "run=killed"]
+    first = server.start(*arguments, "live.budget=0.5")
     audience = audience_of("killed")
     wait_until(lambda: audience.slots, "a picture")
     wait_until(lambda: server.saved_epochs("killed"), "a checkpoint")
@@ -121,7 +121,7 @@ def test_a_killed_run_leaves_a_frame_buffer_that_its_next_process_sweeps_and_the
     left = frame_buffer_path(server.run("killed").id)
     assert left.exists()
     wait_until(lambda: audience.conditions[-1] == "closed", "the end to be noticed")
-    second = server.start(*words, "live.budget=0.5")
+    second = server.start(*arguments, "live.budget=0.5")
     wait_until(lambda: audience.conditions[-1] == "connected", "the new lane")
     audience.slots.clear()
     wait_until(lambda: audience.slots, "a picture of the run that goes on")
@@ -135,13 +135,13 @@ FULL = ["train", "cartpole", "total_steps=5120", "engine=torch", "--quiet"]  # l
 
 def train_in_small_memory(palaestra, size, name):
     """The same training and a viewer, where lanes lie in a memory of `size`."""
-    place = palaestra.home / f"lanes-{name}"
-    place.mkdir()
+    location = palaestra.home / f"lanes-{name}"
+    location.mkdir()
     script = Path(__file__).with_name("full_memory.py")
-    command = f'mount -t tmpfs -o size={size} none "{place}" && exec "$@"'
-    words = ["unshare", "-Urm", "sh", "-c", command, "sh", sys.executable, str(script), *FULL, f"run={name}"]
-    variables = {**palaestra.variables, VARIABLE: str(place)}
-    return subprocess.run(words, cwd=palaestra.home, env=variables, capture_output=True, text=True, timeout=120)
+    command = f'mount -t tmpfs -o size={size} none "{location}" && exec "$@"'
+    arguments = ["unshare", "-Urm", "sh", "-c", command, "sh", sys.executable, str(script), *FULL, f"run={name}"]
+    variables = {**palaestra.variables, VARIABLE: str(location)}
+    return subprocess.run(arguments, cwd=palaestra.home, env=variables, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -166,10 +166,10 @@ def test_shared_memory_that_is_full_ends_the_live_view_and_nothing_else(can_moun
     assert done.code == 0, done.err
     full = train_in_small_memory(palaestra, size, "full")
     assert full.returncode == 0, full.stderr
-    told = [line for line in full.stderr.splitlines() if line.strip()]
-    assert len(told) == 1, told
-    assert said in told[0]
-    assert "No space left on device" in told[0]
+    reports = [line for line in full.stderr.splitlines() if line.strip()]
+    assert len(reports) == 1, reports
+    assert said in reports[0]
+    assert "No space left on device" in reports[0]
     directory = palaestra.run("full")
     assert differences(palaestra.run("without"), directory) == []
     events = [entry for entry in read_journal(directory.journal_file) if entry.event == "frames.failed"]

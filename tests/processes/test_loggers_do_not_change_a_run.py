@@ -78,6 +78,6 @@ def test_the_run_is_the_same_and_one_warning_says_what_happened(palaestra, witho
     assert [entry.data["sink"] for entry in failures] == ["wandb"]
     lines = directory.log_file().read_text().splitlines()
     assert len([line for line in lines if " WARNING " in line]) == 1
-    told = [line for line in done.err.splitlines() if line.strip()]
-    assert len(told) == 1, told
-    assert "wandb" in told[0]
+    reports = [line for line in done.err.splitlines() if line.strip()]
+    assert len(reports) == 1, reports
+    assert "wandb" in reports[0]

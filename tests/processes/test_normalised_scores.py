@@ -36,7 +36,7 @@ def test_the_score_in_eval_is_the_one_of_training_within_its_interval(tmp_path):
     outcome = train("cartpole", run="still", runs_root=tmp_path, **still)
     with MetricsReader(outcome.directory.metrics_file) as metrics:
         trained = [episode.total_reward for episode in metrics.episodes()][-40:]  # by then the statistics stand too
-    judged = evaluate_target("still:latest", tmp_path, episodes=100, deterministic=False).returns
-    low, high = interval(trained, judged)
-    assert 30 < fmean(judged) < 480, "neither random nor perfect, or the comparison would say little"
+    evaluated = evaluate_target("still:latest", tmp_path, episodes=100, deterministic=False).returns
+    low, high = interval(trained, evaluated)
+    assert 30 < fmean(evaluated) < 480, "neither random nor perfect, or the comparison would say little"
     assert low < 0 < high

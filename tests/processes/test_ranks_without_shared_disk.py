@@ -27,8 +27,8 @@ WORDS = [
 
 @pytest.fixture
 def apart(together, server, tmp_path):
-    def start(*words, own=None):
-        return together(*words, own=own, variables={1: {"PALAESTRA_RUNS_DIR": str(tmp_path / "empty")}})
+    def start(*arguments, own=None):
+        return together(*arguments, own=own, variables={1: {"PALAESTRA_RUNS_DIR": str(tmp_path / "empty")}})
 
     return start
 

@@ -34,10 +34,10 @@ ON_RAY = ["executor=ray", "nproc=2", "cluster.cpus=2"]
 class Launched:
     """A driver in a process group of its own, and its ranks, found by their environment."""
 
-    def __init__(self, palaestra, name, *words, **variables):
+    def __init__(self, palaestra, name, *arguments, **variables):
         self.name, self.palaestra = name, palaestra
         self.process = subprocess.Popen(
-            palaestra.command(*WORDS, *ON_RAY, f"run={name}", *(words or ["total_steps=1e9"])),
+            palaestra.command(*WORDS, *ON_RAY, f"run={name}", *(arguments or ["total_steps=1e9"])),
             cwd=palaestra.home,
             env={**palaestra.variables, **variables},
             stdout=subprocess.PIPE,
@@ -69,17 +69,17 @@ class Launched:
         return sum(entry.event == "checkpoint.saved" for entry in entries)
 
     def end(self):
-        out, told = self.process.communicate(timeout=120)
+        out, reports = self.process.communicate(timeout=120)
         assert out == ""
-        return self.process.returncode, told
+        return self.process.returncode, reports
 
 
 @pytest.fixture
 def launch(palaestra, wait_until):
     launched = []
 
-    def start(name, *words, **variables):
-        launched.append(Launched(palaestra, name, *words, **variables))
+    def start(name, *arguments, **variables):
+        launched.append(Launched(palaestra, name, *arguments, **variables))
         wait_until(lambda: launched[-1].saved() >= 2 or launched[-1].process.poll() is not None, "two checkpoints")
         return launched[-1]
 
@@ -118,8 +118,8 @@ def test_the_weights_are_those_of_nproc_and_the_request_says_who_placed_it(palae
 def test_ctrl_c_in_a_terminal_lets_all_ranks_save_and_leave_together(launch, palaestra):
     launched = launch("stopped")
     os.killpg(launched.process.pid, signal.SIGINT)
-    code, told = launched.end()
-    assert code == 130, told
+    code, reports = launched.end()
+    assert code == 130, reports
     record = read_record(palaestra.run("stopped"))
     assert record.state is RunState.CANCELLED
     assert launched.ranks() == {}
@@ -140,9 +140,9 @@ def test_a_driver_that_is_killed_leaves_no_rank(launch, wait_until):
 def test_a_rank_that_is_killed_is_the_cause_by_name(launch, palaestra):
     launched = launch("wounded")
     launched.ranks()[1].kill()
-    code, told = launched.end()
+    code, reports = launched.end()
     assert code == 1
-    assert "Rank 1 was ended by SIGKILL." in told
+    assert "Rank 1 was ended by SIGKILL." in reports
     record = read_record(palaestra.run("wounded"))
     assert record.state is RunState.FAILED
     assert "Rank 1 was ended by SIGKILL." in record.failure
@@ -152,9 +152,9 @@ def test_a_rank_that_is_killed_is_the_cause_by_name(launch, palaestra):
 def test_an_actor_that_ray_loses_is_reported_as_its_rank(launch):
     launched = launch("bereft")
     psutil.Process(launched.ranks()[1].ppid()).kill()
-    code, told = launched.end()
+    code, reports = launched.end()
     assert code == 1
-    assert "Rank 1 failed: Ray lost it on" in told
+    assert "Rank 1 failed: Ray lost it on" in reports
 
 
 @pytest.mark.full
@@ -180,15 +180,15 @@ def test_without_a_shared_disk_the_run_is_here_in_the_end_as_if_trained_here_and
 @pytest.mark.full
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_lost_actor_is_placed_again_and_the_run_ends_as_if_nothing_had_happened(launch, palaestra, victim, tmp_path):
-    words = ("total_steps=8192", "distributed.restarts=1")
-    launched = launch("lost", *words, PALAESTRA_OWN_DISK="1", TMPDIR=str(tmp_path))
+    arguments = ("total_steps=8192", "distributed.restarts=1")
+    launched = launch("lost", *arguments, PALAESTRA_OWN_DISK="1", TMPDIR=str(tmp_path))
     psutil.Process(launched.ranks()[victim].ppid()).kill()
     code, message = launched.end()
     assert code == 0, message
     assert "Restarting from checkpoint" in message
     events = [entry.event for entry in read_journal(palaestra.run("lost").journal_file)]
     assert events.count("run.restarted") == events.count("run.resumed") == 1
-    whole = palaestra(*WORDS, "run=whole", *words, "--nproc", "2")
+    whole = palaestra(*WORDS, "run=whole", *arguments, "--nproc", "2")
     assert whole.code == 0, whole.err
     assert digests(palaestra.run("lost")) == digests(palaestra.run("whole"))
     assert rows_of(palaestra.run("lost")) == rows_of(palaestra.run("whole"))

@@ -19,7 +19,7 @@ EPOCHS, BATCH = 6, 32
 DUE = [2, 4, 6]
 
 
-def words(name: str, *more: str) -> list[str]:
+def arguments(name: str, *more: str) -> list[str]:
     sizes = ["ppo.env_count=2", "ppo.horizon=16", "ppo.minibatch_size=16", "ppo.update_epochs=1"]
     saving = ["checkpoints.save_interval=1", "checkpoints.keep=9"]
     return ["train", "cartpole", f"run={name}", f"total_steps={EPOCHS * BATCH}", *sizes, *saving, "--quiet", *more]
@@ -27,12 +27,12 @@ def words(name: str, *more: str) -> list[str]:
 
 def remote_words(name: str, *more: str) -> list[str]:
     judging = ["evaluate_interval=2", "evaluate_local=false", "evaluate_remote=true", "evaluation.episodes=3"]
-    return words(name, *judging, *more)
+    return arguments(name, *judging, *more)
 
 
 @pytest.fixture(scope="module")
 def alone(shared_palaestra):
-    done = shared_palaestra(*words("alone"))
+    done = shared_palaestra(*arguments("alone"))
     assert done.code == 0, done.err
     return shared_palaestra.run("alone")
 
@@ -51,9 +51,9 @@ def test_a_cluster_that_is_away_costs_a_training_one_warning_and_no_bit(shared_p
     assert done.code == 0, done.err
     directory = shared_palaestra.run("away")
     assert differences(directory, alone) == []
-    told = [line for line in done.err.splitlines() if line.strip()]
-    assert len(told) == 1, told
-    assert f"was not evaluated: No cluster can be reached at {nobody}" in told[0]
+    reports = [line for line in done.err.splitlines() if line.strip()]
+    assert len(reports) == 1, reports
+    assert f"was not evaluated: No cluster can be reached at {nobody}" in reports[0]
     failed = [entry.data["epoch"] for entry in read_journal(directory.journal_file) if entry.event == "eval.failed"]
     assert failed == DUE
     assert read_batches(directory) == []
@@ -77,8 +77,8 @@ def test_a_training_evaluated_on_ray_is_the_same_training_and_its_evaluations_ar
 
 
 def test_eval_on_ray_says_what_eval_at_home_says_and_nothing_else(shared_palaestra, alone):
-    asked = ("eval", "alone:6", "alone:2", "--episodes", "5", "--stochastic", "--json")
-    at_home, on_ray = shared_palaestra(*asked), shared_palaestra(*asked, "remote=true")
+    requested = ("eval", "alone:6", "alone:2", "--episodes", "5", "--stochastic", "--json")
+    at_home, on_ray = shared_palaestra(*requested), shared_palaestra(*requested, "remote=true")
     assert (on_ray.code, on_ray.err) == (0, "")
     here, there = (json.loads(done.out)["evaluations"] for done in (at_home, on_ray))
     for one in (*here, *there):

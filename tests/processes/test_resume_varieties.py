@@ -68,8 +68,8 @@ def start(server, together, tmp_path):
     def begin(variety: str, name: str):
         own = VARIETIES[variety] + ([f"policy.graph={tmp_path / 'small_lstm.yaml'}"] if variety == "lstm" else [])
         keys = {word.partition("=")[0]: word for word in own}  # the later one of two counts
-        words = ["train", *keys.values(), *COMMON, f"run={name}"]
-        return together(*words) if variety in RANKS else [server.start(*words)]
+        arguments = ["train", *keys.values(), *COMMON, f"run={name}"]
+        return together(*arguments) if variety in RANKS else [server.start(*arguments)]
 
     return begin
 

@@ -108,9 +108,9 @@ def session(server, words, beside_the_tests):
     """`session(name, ranks, doom)`: one process that trains, several by `--nproc`; with a doom, until that."""
 
     def start(name: str, ranks: int, doom: Doom | None = None):
-        asked = [*words(name, ranks), *(["--nproc", str(ranks)] if ranks > 1 else [])]
+        requested = [*words(name, ranks), *(["--nproc", str(ranks)] if ranks > 1 else [])]
         variables = {"PYTHONPATH": beside_the_tests}
-        return server.start(*asked, variables=variables | ({"PALAESTRA_DOOM": str(doom)} if doom else {}))
+        return server.start(*requested, variables=variables | ({"PALAESTRA_DOOM": str(doom)} if doom else {}))
 
     return start
 
@@ -128,11 +128,11 @@ def kill_again_and_again(server, session):
                 break
             doom = draw_doom(chance, ranks)
             trainer = session(name, ranks, doom)
-            code, told = trainer.wait(), trainer.err.read_text()
+            code, reports = trainer.wait(), trainer.err.read_text()
             if ranks == 1:
-                assert code == -signal.SIGKILL, (str(doom), told)
+                assert code == -signal.SIGKILL, (str(doom), reports)
             else:
-                assert (code, told.strip()) == (1, f"palaestra: Rank {doom.rank} was ended by SIGKILL."), str(doom)
+                assert (code, reports.strip()) == (1, f"palaestra: Rank {doom.rank} was ended by SIGKILL."), str(doom)
         trainer = session(name, ranks)
         assert trainer.wait() == 0, trainer.err.read_text()
         return server.run(name)

@@ -24,7 +24,7 @@ SETTINGS = [
 LIMIT = "env.max_episode_steps=20"  # so that episodes end in every update
 
 
-def words(name: str, recipe: str, epochs: int, *more: str) -> list[str]:
+def arguments(name: str, recipe: str, epochs: int, *more: str) -> list[str]:
     return ["train", recipe, "ppo.env_count=3", f"total_steps={epochs * 48}", *SETTINGS, f"run={name}", *more]
 
 
@@ -33,13 +33,13 @@ def words(name: str, recipe: str, epochs: int, *more: str) -> list[str]:
 def test_two_processes_killed_and_continued_by_three_end_with_the_bytes_of_one_that_never_stopped(
     server, differences, wait_until
 ):
-    alone = server.start(*words("alone", "mountaincar", 12, LIMIT))
+    alone = server.start(*arguments("alone", "mountaincar", 12, LIMIT))
     assert alone.wait() == 0, alone.err.read_text()
-    trainer = server.start(*words("killed", "mountaincar", 12, LIMIT, "env.workers=1"))
+    trainer = server.start(*arguments("killed", "mountaincar", 12, LIMIT, "env.workers=1"))
     wait_until(lambda: len(server.saved_epochs("killed")) >= 3, "three checkpoints")
     trainer.send(signal.SIGKILL)
     assert trainer.wait() == -signal.SIGKILL, trainer.err.read_text()
-    again = server.start(*words("killed", "mountaincar", 12, LIMIT, "env.workers=2", "--override", "env.workers"))
+    again = server.start(*arguments("killed", "mountaincar", 12, LIMIT, "env.workers=2", "--override", "env.workers"))
     assert again.wait() == 0, again.err.read_text()
     killed = server.run("killed")
     assert differences(killed, server.run("alone")) == []
@@ -51,10 +51,10 @@ def test_two_processes_killed_and_continued_by_three_end_with_the_bytes_of_one_t
 def test_mujocos_batch_killed_and_continued_ends_with_the_bytes_of_one_that_never_stopped(server, differences):
     pytest.importorskip("mujoco")
     for name, workers in (("single", 0), ("batch", 1)):
-        trainer = server.start(*words(name, "halfcheetah", 8, f"env.workers={workers}"))
+        trainer = server.start(*arguments(name, "halfcheetah", 8, f"env.workers={workers}"))
         assert trainer.wait() == 0, trainer.err.read_text()
     server.kill_again_and_again(
-        words("killed-batch", "halfcheetah", 8, "env.workers=1"), "killed-batch", 2, random.Random(3)
+        arguments("killed-batch", "halfcheetah", 8, "env.workers=1"), "killed-batch", 2, random.Random(3)
     )
     assert differences(server.run("killed-batch"), server.run("batch")) == []
     # Fields of MuJoCo that no step reads are saved as they are, and a batch has others there.

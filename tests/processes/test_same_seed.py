@@ -8,14 +8,14 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_same_command_twice_under_two_names_gives_the_same_metrics(palaestra, differences):
-    told = {}
+    reports = {}
     for name in ("first", "second"):
         done = palaestra("train", "cartpole", f"run={name}", "total_steps=1e4", "seed=1", "--json")
         assert done.code == 0, done.err
-        told[name] = json.loads(done.out)
-    assert told["first"]["metrics"] == told["second"]["metrics"]
-    assert told["first"]["metrics"]["charts/episodic_return"] > 0
-    assert not [name for name in told["first"]["metrics"] if name.startswith("time/")]
+        reports[name] = json.loads(done.out)
+    assert reports["first"]["metrics"] == reports["second"]["metrics"]
+    assert reports["first"]["metrics"]["charts/episodic_return"] > 0
+    assert not [name for name in reports["first"]["metrics"] if name.startswith("time/")]
     assert differences(palaestra.run("first"), palaestra.run("second")) == []
 
 

@@ -113,12 +113,12 @@ def test_a_run_saved_without_torch_goes_on_bit_for_bit(palaestra, differences):
     words = ("cartpole", "seed=3", "ppo.learning_rate=1e-3", "ppo.clip=0.2", "ppo.entropy_coefficient=0.01")
     events(palaestra, *words, "run=whole", "total_steps=1024")
     events(palaestra, *words, "run=halved", "total_steps=512")
-    told = events(palaestra, *words, "run=halved", "total_steps=1024", "--override", "total_steps")
-    assert told == ["torch is imported", "update 3 is finished", "update 4 is finished"]
+    reports = events(palaestra, *words, "run=halved", "total_steps=1024", "--override", "total_steps")
+    assert reports == ["torch is imported", "update 3 is finished", "update 4 is finished"]
     assert differences(palaestra.run("whole"), palaestra.run("halved")) == []
 
 
 @pytest.mark.full
 def test_what_only_torch_can_do_has_it_from_the_start(palaestra):
-    told = events(palaestra, "cartpole", "total_steps=512", "engine=torch", "run=torch")
-    assert told[0] == "torch is imported"
+    reports = events(palaestra, "cartpole", "total_steps=512", "engine=torch", "run=torch")
+    assert reports[0] == "torch is imported"

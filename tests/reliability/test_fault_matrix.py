@@ -55,14 +55,14 @@ def checkout(tmp_path):
 
 def test_rows_are_run_reported_and_written_and_a_bad_one_leaves_with_1(checkout, capfd):
     assert main(["--seed", "7", "--only", "C1,C2,G2,G3,W1"], checkout) == 1
-    said = capfd.readouterr().out.splitlines()
+    reported = capfd.readouterr().out.splitlines()
     summary = json.loads((checkout / "build" / "chaos-small.json").read_text())
     outcomes = {row["id"]: row["verdict"] for row in summary["rows"]}
     assert outcomes == {"C1": "held", "C2": "published only", "G2": "FAILED", "G3": "SKIPPED", "W1": "NO TEST"}
     assert (summary["size"], summary["seed"], summary["good"]) == ("small", 7, False)
-    assert "     seed 7" in said
-    assert any("left behind" in line for line in said)
-    assert any(line.startswith("5 rows: 1 held, 1 published only") for line in said)
+    assert "     seed 7" in reported
+    assert any("left behind" in line for line in reported)
+    assert any(line.startswith("5 rows: 1 held, 1 published only") for line in reported)
 
 
 def test_the_last_lines_name_the_rows_that_did_not_hold_with_test_and_reason(checkout, capfd):
@@ -84,10 +84,10 @@ def test_a_row_whose_test_ends_its_process_is_named_too(checkout, capfd):
     with (checkout / "pytest.ini").open("a") as settings:
         settings.write("addopts = -n 1\n")
     assert main(["--only", "C1,G2"], checkout) == 1
-    said = capfd.readouterr().out.splitlines()
-    assert "crashed while running" in said[-2]
-    assert said[-1] == "Rows that did not hold: G2"
-    assert any(line.startswith("C1   held") for line in said)
+    reported = capfd.readouterr().out.splitlines()
+    assert "crashed while running" in reported[-2]
+    assert reported[-1] == "Rows that did not hold: G2"
+    assert any(line.startswith("C1   held") for line in reported)
 
 
 def test_when_pytest_cannot_even_begin_the_rows_that_were_not_tested_are_named(checkout, capfd):

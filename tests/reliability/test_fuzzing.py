@@ -48,9 +48,9 @@ def test_what_is_started_while_reading_is_received_and_only_then():
     found = fuzz(Parser("hostile", hostile, (b"1 2 3",)), 300, seed=1)
     assert found.forbidden
     assert found.forbidden[0].startswith("os.system(")
-    heard = len(found.forbidden)
+    received = len(found.forbidden)
     os.system("true")
-    assert len(found.forbidden) == heard
+    assert len(found.forbidden) == received
 
 
 def test_an_assertion_of_a_library_below_is_a_crash_too():

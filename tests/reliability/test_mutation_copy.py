@@ -77,14 +77,14 @@ def test_what_is_no_checkout_is_refused(tmp_path):
         copy_project(tmp_path, tmp_path / "copy")
 
 
-def seen(copy, tests=("tests/runs/test_sizes.py",)):
+def observed(copy, tests=("tests/runs/test_sizes.py",)):
     """By the change: the test that failed with it, within functions all at once, others each from the start."""
     file = "src/palaestra/runs/sizes.py"
     found = mutants_of(SOURCE)
     inner = [mutant for mutant in found if mutant.is_inner]
-    asked = copy.ask(file, list(tests), mutants=inner)
-    assert asked["failed"] == ""
-    summary = {mutant.change: each["failed"] for mutant, each in zip(inner, asked["answers"], strict=True)}
+    requested = copy.ask(file, list(tests), mutants=inner)
+    assert requested["failed"] == ""
+    summary = {mutant.change: each["failed"] for mutant, each in zip(inner, requested["answers"], strict=True)}
     for mutant in found:
         if not mutant.is_inner:
             summary[mutant.change] = copy.ask(file, list(tests), source=mutant.source)["failed"]
@@ -95,7 +95,7 @@ def seen(copy, tests=("tests/runs/test_sizes.py",)):
 def test_mutants_are_observed_by_tests_and_by_processes_that_they_start_and_gone_afterwards(checkout, monkeypatch):
     monkeypatch.setattr("tools.reliability.mutation_copy.HOUSE", ["-c", START])
     with ProjectCopy(checkout) as copy:
-        assert seen(copy) == {
+        assert observed(copy) == {
             "10 -> (11)": "test_ten_is_not_small",
             "return number < MOST -> return None": "test_nine_is_small",
             "number < MOST -> (number <= MOST)": "test_ten_is_not_small",

@@ -164,14 +164,14 @@ def test_files_side_by_side_are_tried_in_copies_of_their_own(tmp_path, monkeypat
         copies.append(Copy(tmp_path))
         return copies[-1]
 
-    def tried(copy, target, judgements):
+    def tried(copy, target, evaluations):
         together.wait()  # for ever, if one came after the other
         return [Result(target, LINE, f"copy {copies.index(copy)}")]
 
     monkeypatch.setattr(mutation_testing, "ProjectCopy", open_copy)
     monkeypatch.setattr(mutation_testing, "try_target", tried)
-    words = ["runs/lock", "web/security/origin", "--at-once", "2", "--json", str(tmp_path / "seen.json")]
-    assert mutation_testing.main(words, tmp_path) == 0
+    arguments = ["runs/lock", "web/security/origin", "--at-once", "2", "--json", str(tmp_path / "seen.json")]
+    assert mutation_testing.main(arguments, tmp_path) == 0
     seen = json.loads((tmp_path / "seen.json").read_text())["mutants"]
     assert {each["target"] for each in seen} == {"runs/lock", "web/security/origin"}
     assert {each["killed_by"] for each in seen} == {"copy 0", "copy 1"}

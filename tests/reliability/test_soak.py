@@ -89,25 +89,25 @@ class StandIn:
 
 
 @pytest.fixture
-def places(tmp_path, monkeypatch):
+def locations(tmp_path, monkeypatch):
     monkeypatch.setattr(soak, "FAULTS", [lambda *_: None])
     monkeypatch.setattr(soak, "LEAST_PAUSE_SECONDS", 0.0)
     return ["--json", str(tmp_path / "new" / "soak.json"), "--curve", str(tmp_path / "pictures" / "soak.svg")]
 
 
-def disturb(monkeypatch, places, services, minutes="0.0005"):
+def disturb(monkeypatch, locations, services, minutes="0.0005"):
     monkeypatch.setattr(soak, "SoakServices", lambda _: services)
-    code = main(["--minutes", minutes, "--fault-seconds", "0", *places])
-    return code, json.loads(Path(places[1]).read_text())
+    code = main(["--minutes", minutes, "--fault-seconds", "0", *locations])
+    return code, json.loads(Path(locations[1]).read_text())
 
 
-def test_a_soak_that_held_says_so_and_is_drawn(places, monkeypatch, capsys):
+def test_a_soak_that_held_says_so_and_is_drawn(locations, monkeypatch, capsys):
     services = StandIn()
-    code, summary = disturb(monkeypatch, places, services)
+    code, summary = disturb(monkeypatch, locations, services)
     assert (code, summary["wrong"], summary["stopped by"]) == (0, [], "")
     assert len(summary["samples"]) == services.struck + 1 == sum(summary["faults"].values()) + 1
     assert services.audits == [False] * services.struck + [True], "after every fault, and all of it at the end"
-    assert Path(places[3]).read_text().startswith("<svg")
+    assert Path(locations[3]).read_text().startswith("<svg")
     assert "Nothing lost, nothing left behind" in capsys.readouterr().out
 
 
@@ -118,18 +118,18 @@ def test_a_soak_that_held_says_so_and_is_drawn(places, monkeypatch, capsys):
         (StandIn(lost=[KINDS[1]]), "saved work lost: 1"),
     ],
 )
-def test_what_is_left_or_lost_gives_the_exit_code(places, monkeypatch, capsys, services, word):
-    code, summary = disturb(monkeypatch, places, services)
+def test_what_is_left_or_lost_gives_the_exit_code(locations, monkeypatch, capsys, services, word):
+    code, summary = disturb(monkeypatch, locations, services)
     assert (code, summary["wrong"]) == (1, [word])
     assert word in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_soak_that_is_stopped_counts_what_there_is_and_says_how_far_it_came(
-    places, monkeypatch, capsys, number, code
+    locations, monkeypatch, capsys, number, code
 ):
     services = StandIn(faults=[lambda: None, lambda: os.kill(os.getpid(), number)])
-    left, summary = disturb(monkeypatch, places, services, minutes="60")
+    left, summary = disturb(monkeypatch, locations, services, minutes="60")
     assert (left, summary["stopped by"], services.struck) == (code, number.name, 2)
     assert services.closed
     assert services.audits[-1], "the whole of it"
@@ -137,29 +137,29 @@ def test_a_soak_that_is_stopped_counts_what_there_is_and_says_how_far_it_came(
     assert f"0.0 minutes (stopped by {number.name}, 60 were asked for): 2 faults" in capsys.readouterr().out
 
 
-def test_what_was_lost_outweighs_who_stopped_it(places, monkeypatch):
+def test_what_was_lost_outweighs_who_stopped_it(locations, monkeypatch):
     services = StandIn(lost=[KINDS[0]], faults=[lambda: os.kill(os.getpid(), signal.SIGTERM)])
-    assert disturb(monkeypatch, places, services, minutes="60")[0] == 1
+    assert disturb(monkeypatch, locations, services, minutes="60")[0] == 1
 
 
-def test_a_second_signal_ends_it_at_once_and_what_was_reported_until_then_stays(places, monkeypatch, capsys):
+def test_a_second_signal_ends_it_at_once_and_what_was_reported_until_then_stays(locations, monkeypatch, capsys):
     def twice():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
 
     services = StandIn(lost=[KINDS[0]], faults=[lambda: None, twice])
-    code, summary = disturb(monkeypatch, places, services, minutes="60")
+    code, summary = disturb(monkeypatch, locations, services, minutes="60")
     assert (code, services.closed, services.killed) == (143, False, True)
     assert (summary["saved"][KINDS[0]], len(summary["samples"])) == (1, 2)
     assert '"lost": 1' in capsys.readouterr().err
 
 
-def test_what_does_not_come_back_ends_the_soak_and_is_counted_all_the_same(places, monkeypatch):
+def test_what_does_not_come_back_ends_the_soak_and_is_counted_all_the_same(locations, monkeypatch):
     def fails():
         raise RunFailed("After 120 s it is still not so.")
 
     services = StandIn(faults=[fails])
-    code, summary = disturb(monkeypatch, places, services, minutes="60")
+    code, summary = disturb(monkeypatch, locations, services, minutes="60")
     assert (code, services.struck, services.closed, services.killed) == (1, 1, False, True)
     assert "After 120 s it is still not so." in summary["wrong"][0]
     assert summary["evidence"]["daemon"] == {}  # it was looked at, and is nobody

@@ -52,8 +52,8 @@ def audit(directory):
 
 
 def save(directory, epoch):
-    said = Checkpoint(epoch, epoch * ITERATION, 1.0, "01RUN", "run", 1.0, {}, {}, {})
-    commit(directory.checkpoints, epoch, {f"model_{epoch:04d}.safetensors": bytes(1000)}, said)
+    reported = Checkpoint(epoch, epoch * ITERATION, 1.0, "01RUN", "run", 1.0, {}, {}, {})
+    commit(directory.checkpoints, epoch, {f"model_{epoch:04d}.safetensors": bytes(1000)}, reported)
 
 
 def sample(iteration):

@@ -57,11 +57,11 @@ def test_the_header_of_a_frame_buffer_round_trips(about):
 def test_no_two_regions_of_a_frame_buffer_overlap(about):
     slots = range(about.slot_count)
     assert about.slot_at(about.slot_count - 1) + SLOT_BYTES <= about.head_bytes
-    places = [about.image_at(slot, place) for slot in slots for place in (0, 1)]
-    assert places[0] == about.head_bytes
-    assert all(later - sooner >= about.capacity for sooner, later in itertools.pairwise(places))
-    assert places[-1] + about.capacity <= about.file_bytes
-    assert all(place % PAGE == 0 for place in places)
+    locations = [about.image_at(slot, location) for slot in slots for location in (0, 1)]
+    assert locations[0] == about.head_bytes
+    assert all(later - sooner >= about.capacity for sooner, later in itertools.pairwise(locations))
+    assert locations[-1] + about.capacity <= about.file_bytes
+    assert all(location % PAGE == 0 for location in locations)
 
 
 def test_the_two_notes_of_a_slot_do_not_overlap():
@@ -150,8 +150,8 @@ def test_a_kind_that_nobody_knows_is_refused():
 
 @given(st.integers(0, 2**63), st.sampled_from(["open", "closed", "failed"]), st.text(max_size=40))
 def test_a_heartbeat_round_trips(steps, condition, reason):
-    beat = Heartbeat(5.5, steps, 3, 9, 0.25, 10.0, condition, reason.rstrip("\x00"))
-    assert unpack_heartbeat(beat.pack()) == beat
+    heartbeat = Heartbeat(5.5, steps, 3, 9, 0.25, 10.0, condition, reason.rstrip("\x00"))
+    assert unpack_heartbeat(heartbeat.pack()) == heartbeat
 
 
 def test_the_cost_is_the_share_of_the_time_watched():
@@ -176,8 +176,8 @@ def test_a_heartbeat_with_times_that_are_not_finite_is_none():
 
 @given(st.binary(min_size=HEARTBEAT.size, max_size=HEARTBEAT.size))
 def test_random_bytes_never_make_an_invalid_heartbeat(data):
-    beat = unpack_heartbeat(checked(data))
-    assert beat is None or beat.condition in {"open", "closed", "failed"}
+    heartbeat = unpack_heartbeat(checked(data))
+    assert heartbeat is None or heartbeat.condition in {"open", "closed", "failed"}
 
 
 NOW = 1000.0

@@ -45,11 +45,14 @@ def test_no_size_in_a_header_makes_the_reader_read_beyond_its_image(
     ends.writer.write(0, image(9), numbers())
     note = FRAME_HEADER.pack(1, kind, 3, width, height, 0, size, 0, 0, 0.0, float("nan"), float("inf"))
     scribble(ends.path, ends.owner.about.slot_at(0) + HEADER_AT[1], note)
-    asked = []
-    read, ends.reader._bytes = ends.reader._bytes, lambda offset, length: asked.append(length) or read(offset, length)
+    requested = []
+    read, ends.reader._bytes = (
+        ends.reader._bytes,
+        lambda offset, length: requested.append(length) or read(offset, length),
+    )
     assert ends.reader.read(0) is None
     assert ends.reader.dropped.total() == 1
-    assert max(asked) <= max(ends.owner.about.capacity, 256)
+    assert max(requested) <= max(ends.owner.about.capacity, 256)
     ends.close()
 
 

@@ -62,14 +62,14 @@ class HonestStruct(struct.Struct):
 @pytest.mark.fault("F4")
 def test_no_instant_of_a_write_leaves_the_slot_without_any_frame(open_frame_buffer, image, numbers, monkeypatch):
     """Whatever a reader can see in between, a kill can leave behind."""
-    ends, seen = open_frame_buffer(), []
+    ends, observed = open_frame_buffer(), []
     ends.writer.write(0, image(1), numbers(env_step=0))
     slow = HonestStruct("<Q")
-    slow.look = lambda: seen.append(ends.reader.read(0).numbers.env_step)
+    slow.look = lambda: observed.append(ends.reader.read(0).numbers.env_step)
     monkeypatch.setattr(writer, "SEQUENCE", slow)
     for step in range(1, 4):
         ends.writer.write(0, image(1), numbers(env_step=step))
-    assert seen == [0, 1, 2]
+    assert observed == [0, 1, 2]
 
 
 @pytest.mark.fault("F6")

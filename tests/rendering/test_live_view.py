@@ -111,12 +111,12 @@ def test_huge_images_are_shrunk_before_they_are_written(writer, reader, side):
 
 def test_a_renderer_that_raises_ends_the_live_view_with_one_message(writer, reader):
     want(reader)
-    told = []
-    view = LiveView(writer, 1.0, 64, on_failure=told.append)
+    reports = []
+    view = LiveView(writer, 1.0, 64, on_failure=reports.append)
     source = Source(error=RuntimeError("no display."))
     view.check(source)
     assert view.due == inf
-    assert told == ["RuntimeError: no display"]
+    assert reports == ["RuntimeError: no display"]
     assert (reader.heartbeat().condition, reader.heartbeat().reason) == ("failed", "RuntimeError: no display")
     view.close()
     assert reader.heartbeat().condition == "failed"

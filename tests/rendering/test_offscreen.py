@@ -20,17 +20,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning"
 DRAWN = ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "LunarLander-v3", "FrozenLake-v1"]
 
 
-def story(env, steps, look=lambda: None):
+def story(env, steps, script=lambda: None):
     """Everything that an environment says while it is played with actions of its own choice."""
-    told = [env.reset(seed=3)[0]]
+    reports = [env.reset(seed=3)[0]]
     env.action_space.seed(1)
     for _ in range(steps):
         observation, *rest = env.step(env.action_space.sample())
-        told += [np.array(observation).tobytes(), tuple(map(float, rest[:3]))]
-        look()
+        reports += [np.array(observation).tobytes(), tuple(map(float, rest[:3]))]
+        script()
         if rest[1] or rest[2]:
-            told.append(np.array(env.reset()[0]).tobytes())
-    return [np.array(told[0]).tobytes(), *told[1:]]
+            reports.append(np.array(env.reset()[0]).tobytes())
+    return [np.array(reports[0]).tobytes(), *reports[1:]]
 
 
 @pytest.mark.parametrize("env_id", DRAWN)

@@ -273,7 +273,7 @@ def test_a_real_process_renders_what_would_be_rendered_here_and_a_killed_one_lea
         for number in range(3):
             want(reader)
             client.send(0, FIGURES, writer, monotonic())
-            frame = until(lambda seen=number: want(reader) or reader.read(0, seen), "a frame")
+            frame = until(lambda observed=number: want(reader) or reader.read(0, observed), "a frame")
             assert frame.payload == renderer.render().tobytes()
             assert frame.numbers == FIGURES
             cartpole.step(1)

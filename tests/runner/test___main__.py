@@ -20,14 +20,14 @@ def run_rank(monkeypatch, tmp_path, small_config, request_of):
     monkeypatch.setattr(rank_main, "die_with_launcher", lambda: None)
 
     def run():
-        pipe, told = os.pipe()
-        monkeypatch.setenv(REPORT_VARIABLE, str(told))
+        pipe, messages = os.pipe()
+        monkeypatch.setenv(REPORT_VARIABLE, str(messages))
         job = TrainingJob(request_of("ranked"), small_config(), tmp_path / "runs", quiet=True)
         monkeypatch.setattr("sys.stdin", io.StringIO(job.to_json()))
         try:
             code = rank_main.main()
         finally:
-            os.close(told)
+            os.close(messages)
             with os.fdopen(pipe, "rb") as stream:
                 reports.append(parse_report(stream.read()))
         return code

@@ -39,9 +39,9 @@ def test_an_exit_is_never_a_success_and_its_position_is_reported(abort, capsys, 
     assert exited.value.args == (1,)
     assert (abort.session.record.state, abort.session.record.exit_code) == (RunState.FAILED, 1)
     assert f"os._exit({status}) was called" in abort.session.record.failure
-    told = capsys.readouterr().err
-    assert "test_abort.py" in told
-    assert f"palaestra: os._exit({status}) was called." in told
+    reports = capsys.readouterr().err
+    assert "test_abort.py" in reports
+    assert f"palaestra: os._exit({status}) was called." in reports
 
 
 def test_afterwards_it_is_pythons_own_again(abort):
@@ -60,11 +60,11 @@ def test_a_forked_process_may_exit():
 
 
 def test_a_rank_reports_to_its_launcher_instead_of_the_terminal(abort, monkeypatch, capsys):
-    pipe, told = os.pipe()
-    monkeypatch.setenv(REPORT_VARIABLE, str(told))
+    pipe, reports = os.pipe()
+    monkeypatch.setenv(REPORT_VARIABLE, str(reports))
     with pytest.raises(Exited):
         abort.fail(RunFailed("it hangs", "wait longer"), "stack")
-    os.close(told)
+    os.close(reports)
     with os.fdopen(pipe, "rb") as stream:
         exit_report = parse_report(stream.read())
     assert (exit_report.exit_code, exit_report.error, exit_report.hint) == (1, "it hangs", "wait longer")

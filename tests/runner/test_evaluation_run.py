@@ -82,9 +82,9 @@ def test_the_environment_can_be_changed_for_an_evaluation(trained):
 
 def test_the_log_of_an_evaluation_says_what_is_played_and_what_came_of_it(trained, capfd):
     assert main(evaluation(trained, episodes=2, env={"max_episode_steps": 5})) == 0
-    said = capfd.readouterr().err
-    assert f"Evaluating {trained.id}:2 in CartPole-v1: 2 episodes from seed 1000000, deterministic actions" in said
-    assert "eval batch 1 | episodes=2 avg=5.0 min=5.0 max=5.0" in said
+    reported = capfd.readouterr().err
+    assert f"Evaluating {trained.id}:2 in CartPole-v1: 2 episodes from seed 1000000, deterministic actions" in reported
+    assert "eval batch 1 | episodes=2 avg=5.0 min=5.0 max=5.0" in reported
 
 
 def test_batch_after_batch_until_it_is_stopped(trained):

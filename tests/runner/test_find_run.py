@@ -19,12 +19,12 @@ def store(tmp_path):
 def find(store, small_config):
     """Look for a run called `small`, with the given settings changed."""
 
-    def look(name="small", must_exist=False, accept=(), **changes):
+    def check(name="small", must_exist=False, accept=(), **changes):
         request = RunRequest(kind="native", recipe="", config={}, name=name)
         config = small_config(**changes)
         return find_run(store, request, config, must_exist=must_exist, accept_changes=frozenset(accept))
 
-    return look
+    return check
 
 
 @pytest.fixture

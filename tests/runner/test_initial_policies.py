@@ -185,9 +185,9 @@ def test_weights_that_do_not_exist_or_fit_are_refused_and_leave_nothing_on_disk(
 
 
 def test_a_run_with_a_checkpoint_of_its_own_continues_from_it(tmp_path, settings, request_of, older):
-    asked = settings(initial_weights="older")
-    younger = run_training(TrainingJob(request_of("younger"), asked, tmp_path, quiet=True))
-    origin = find_warm_start(asked, tmp_path, younger.directory, ALONE)
+    requested = settings(initial_weights="older")
+    younger = run_training(TrainingJob(request_of("younger"), requested, tmp_path, quiet=True))
+    origin = find_warm_start(requested, tmp_path, younger.directory, ALONE)
     assert (origin.weights, origin.checkpoint) == (None, "")
 
 

@@ -23,13 +23,13 @@ def test_a_job_is_one_line():
 
 
 def test_the_outcome_on_disk_equals_the_one_of_the_process(tmp_path, small_config, request_of):
-    told = run_training(TrainingJob(request_of("small"), small_config(), tmp_path / "runs", quiet=True))
-    found = outcome_on_disk(told.directory, 0)
-    assert found == told
+    reports = run_training(TrainingJob(request_of("small"), small_config(), tmp_path / "runs", quiet=True))
+    found = outcome_on_disk(reports.directory, 0)
+    assert found == reports
     assert (found.record.state, found.rank) == (RunState.FINISHED, 0)
 
 
 def test_timings_are_no_outcome(tmp_path, small_config, request_of):
-    told = run_training(TrainingJob(request_of("small"), small_config(), tmp_path / "runs", quiet=True))
-    assert "losses/entropy" in last_metrics(told.directory)
-    assert "charts/SPS" not in last_metrics(told.directory)
+    reports = run_training(TrainingJob(request_of("small"), small_config(), tmp_path / "runs", quiet=True))
+    assert "losses/entropy" in last_metrics(reports.directory)
+    assert "charts/SPS" not in last_metrics(reports.directory)

@@ -134,8 +134,8 @@ def test_a_stopped_rank_is_ended_and_ranks_that_are_stopped_together_are_not():
 
 
 def test_under_torchrun_no_ranks_are_started(monkeypatch):
-    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
-    for name, value in place.items():
+    location = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
+    for name, value in location.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="Invalid --nproc 2: RANK=0"):
         launch(None, 2)

@@ -83,11 +83,11 @@ def test_a_launcher_that_lives_is_no_reason_to_end(monkeypatch):
 
 
 def test_a_report_is_one_line_through_a_pipe(monkeypatch):
-    pipe, told = os.pipe()
-    monkeypatch.setenv(REPORT_VARIABLE, str(told))
+    pipe, reports = os.pipe()
+    monkeypatch.setenv(REPORT_VARIABLE, str(reports))
     exit_report = ExitReport(3, 1.5, error="gone", hint="look", is_consequence=True)
     send_report(exit_report)
-    os.close(told)
+    os.close(reports)
     with os.fdopen(pipe, "rb") as stream:
         assert parse_report(stream.read()) == exit_report
 

@@ -37,10 +37,10 @@ def bench_with(make_bench, small_config, tmp_path):
 
 @pytest.fixture(autouse=True)
 def lanes(tmp_path, monkeypatch) -> Path:
-    place = tmp_path / "lanes"
-    place.mkdir()
-    monkeypatch.setenv(VARIABLE, str(place))
-    return place
+    location = tmp_path / "lanes"
+    location.mkdir()
+    monkeypatch.setenv(VARIABLE, str(location))
+    return location
 
 
 def test_while_it_lasts_the_environments_can_be_watched_and_then_all_is_as_before(bench_with):
@@ -79,13 +79,13 @@ def test_the_number_of_tiles_is_limited(bench_with):
         reader.close()
 
 
-def trained(bench, look=lambda: None):
+def trained(bench, check=lambda: None):
     """Weights and reports of a whole training; wall time is no part of it."""
     reports = []
     with live_view(bench.state, bench.session):
         for report in train(bench.state):
             reports.append((report.iteration, report.env_steps, report.update, report.episodes))
-            look()
+            check()
     return weights_digest(bench.state.algorithm.policy()), reports, bench.state.capture()["envs"]
 
 
@@ -95,14 +95,14 @@ def test_watched_unwatched_and_switched_off_trainings_are_equal_to_the_last_bit(
     bench = bench_with(budget=1.0)
     frames = []
 
-    def look():
+    def check():
         reader = FrameReader(frame_buffer_path(bench.directory.id))
         reader.request(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
         frames.append(reader.heartbeat().frames if reader.heartbeat() else 0)
         reader.close()
         bench.state.envs._view.due = 0.0  # the whole training takes less time than one look for viewers
 
-    watched = trained(bench, look)
+    watched = trained(bench, check)
     assert frames[-1] > 0
     assert off == unwatched == watched
 
@@ -154,13 +154,13 @@ def test_a_renderer_that_raises_ends_the_live_view_and_changes_nothing_else(
     shutil.rmtree(tmp_path / "runs")
     bench = make_bench(small_config(env={"id": "UnpaintableForTests-v0"}))
 
-    def look():
+    def check():
         with closing(FrameReader(frame_buffer_path(bench.directory.id))) as reader:
             reader.request(Demand(60.0, 0, frozenset({0, 1}), 1, 1), monotonic() + 2)
         if bench.state.envs._view.due < inf:
             bench.state.envs._view.due = 0.0
 
-    assert trained(bench, look)[:2] == without[:2]
+    assert trained(bench, check)[:2] == without[:2]
     assert [entry.data["role"] for entry in bench.entries("frames.failed")] == ["train"]
     assert "the graphics card is on fire" in bench.entries("frames.failed")[0].data["reason"]
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1

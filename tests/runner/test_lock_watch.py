@@ -23,8 +23,8 @@ print("closed", flush=True)
 
 
 def start(work, limit):
-    words = [sys.executable, "-c", WATCHED.format(work=work), str(limit)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = [sys.executable, "-c", WATCHED.format(work=work), str(limit)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "watched\n"
     return process
 

@@ -210,10 +210,10 @@ def _ticking(clock):
 def test_a_last_save_that_fails_fails_the_run_and_names_the_last_good_one(bench, loop_of, monkeypatch):
     save = bench.manager.save
 
-    def fail_later(agent, checkpoint, state):
+    def fail_later(agent, checkpoint, state, rows):
         if checkpoint.epoch > 2:
             raise SaveFailed("No space left on device.")
-        return save(agent, checkpoint, state)
+        return save(agent, checkpoint, state, rows)
 
     monkeypatch.setattr(bench.manager, "save", fail_later)
     with pytest.raises(RunFailed, match="ended at epoch 4.*The last one on disk is epoch 2"):
@@ -320,10 +320,10 @@ def test_a_checkpoint_that_could_not_be_saved_is_not_evaluated(make_bench, small
     bench = make_bench(small_config(checkpoints={"save_interval": 0}, evaluate_interval=2))
     save = bench.manager.save
 
-    def fail_at_two(agent, checkpoint, state):
+    def fail_at_two(agent, checkpoint, state, rows):
         if checkpoint.epoch == 2:
             raise SaveFailed("No space left on device.")
-        return save(agent, checkpoint, state)
+        return save(agent, checkpoint, state, rows)
 
     monkeypatch.setattr(bench.manager, "save", fail_at_two)
     evaluator = SlowEvaluator()

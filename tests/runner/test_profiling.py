@@ -16,10 +16,10 @@ def test_the_reports_come_through_and_a_trace_and_a_table_are_left(tmp_path, cap
     trace = json.loads((tmp_path / "artifacts" / TRACE_NAME).read_text())
     products = [event for event in trace["traceEvents"] if event.get("name") == "aten::mm"]
     assert len(products) == 3  # of eight iterations, three
-    told = capfd.readouterr()
-    assert "aten::mm" in told.err
-    assert "Self CPU" in told.err
-    assert told.out == ""
+    messages = capfd.readouterr()
+    assert "aten::mm" in messages.err
+    assert "Self CPU" in messages.err
+    assert messages.out == ""
 
 
 def test_a_training_that_ends_while_it_is_profiled_leaves_what_there_was(tmp_path):

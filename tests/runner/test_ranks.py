@@ -74,9 +74,9 @@ def test_no_rank_outlives_the_block(rank_program):
 def test_a_signal_goes_to_every_rank_once(rank_program, capfd):
     rank_program(WAIT)
     with started_ranks(PaperJob(), 2) as ranks, forwarded_signals(ranks) as came:
-        said = ""
-        while said.count("ready") < 2:
-            said += capfd.readouterr().out
+        reported = ""
+        while reported.count("ready") < 2:
+            reported += capfd.readouterr().out
         os.kill(os.getpid(), signal.SIGTERM)
         assert [rank.process.wait() for rank in ranks] == [42, 42]
     assert came == [signal.SIGTERM]

@@ -46,13 +46,13 @@ def test_exit_codes_are_those_of_a_shell_and_slurms_warning_counts_as_sigterm():
 
 
 def test_outside_the_main_thread_there_is_nothing_to_listen_to_and_nothing_breaks():
-    seen = []
+    observed = []
 
     def work():
         with stop_on_signals() as stop:
-            seen.append(bool(stop))
+            observed.append(bool(stop))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen == [False]
+    assert observed == [False]

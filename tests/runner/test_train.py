@@ -345,8 +345,8 @@ gymnasium.register("palaestra-tests/StackRecorder-v0", StackRecorder)
 
 def test_from_the_command_to_a_step_of_the_environment_there_are_at_most_ten_frames_of_ours(tmp_path, monkeypatch):
     monkeypatch.setenv("PALAESTRA_RUNS_DIR", str(tmp_path))
-    words = ["env.id=palaestra-tests/StackRecorder-v0", "engine=torch", "total_steps=512", "--quiet"]
-    assert main(["train", *words]) == 0
+    arguments = ["env.id=palaestra-tests/StackRecorder-v0", "engine=torch", "total_steps=512", "--quiet"]
+    assert main(["train", *arguments]) == 0
     package = f"{Path(palaestra.__file__).parent}/"
     ours = [file.removeprefix(package) for file in StackRecorder.files if file.startswith(package)]
     assert (ours[0], ours[-1]) == ("cli/main.py", "envs/vector/in_process.py")

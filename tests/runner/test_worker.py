@@ -7,7 +7,7 @@ from palaestra.policies.shipped import GRAPHS
 from palaestra.runner.worker import main, record_refusal, stored_config
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import read_journal
-from palaestra.runs.status import with_state, read_record, read_written_record, write_record
+from palaestra.runs.status import read_record, read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 TINY = {
@@ -20,8 +20,8 @@ TINY = {
 
 def prepared(root, overrides=None, kind="native", **fields):
     request, config = build_request("cartpole", {**TINY, **(overrides or {})})
-    asked = RunRequest(kind, "cartpole", request.config, **fields)
-    return RunStore(root).create(asked, config.model_dump(mode="json"), "prepared", config.total_steps)
+    requested = RunRequest(kind, "cartpole", request.config, **fields)
+    return RunStore(root).create(requested, config.model_dump(mode="json"), "prepared", config.total_steps)
 
 
 def test_a_prepared_run_is_trained_in_its_own_directory(tmp_path):

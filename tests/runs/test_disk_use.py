@@ -23,9 +23,9 @@ def test_the_parts_are_what_du_says_of_the_whole_directory(directory):
     use = measure_disk_use(directory)
     du = shutil.which("du")
     assert du
-    said = int(subprocess.run([du, "-s", "-B1", directory.path], capture_output=True, check=True).stdout.split()[0])
+    reported = int(subprocess.run([du, "-s", "-B1", directory.path], capture_output=True, check=True).stdout.split()[0])
     own = directory.path.stat().st_blocks * 512
-    assert use.total == said - own
+    assert use.total == reported - own
     assert list(use.parts)[:3] == ["videos", "tensorboard", "metrics"]
     assert list(use.parts.values()) == sorted(use.parts.values(), reverse=True)
 

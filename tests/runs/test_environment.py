@@ -225,31 +225,31 @@ def test_equal_code_has_no_differences():
 
 @pytest.mark.parametrize("change", [{"python": "3.9"}, {"packages": {"torch": "1.0"}}])
 def test_a_different_python_or_torch_is_named_with_both_versions(change):
-    asked = replace(code_identity(), **change)
-    (line,) = describe_differences(compare_code(asked))
+    requested = replace(code_identity(), **change)
+    (line,) = describe_differences(compare_code(requested))
     assert ("3.9" in line) or ("torch" in line and "1.0" in line)
-    assert compare_code(asked).affects_all_requests
+    assert compare_code(requested).affects_all_requests
 
 
 def test_edited_files_of_palaestra_are_named(monkeypatch):
-    asked = replace(code_identity(), package="of another edit")
-    found = compare_code(asked)
+    requested = replace(code_identity(), package="of another edit")
+    found = compare_code(requested)
     found = replace(found, package={**found.package, "envs/make.py": "edited"})
     assert describe_differences(found) == ["palaestra/envs/make.py"]
 
 
 def test_an_edited_module_of_the_user_affects_only_requests_that_import_it(own_module):
-    asked = code_identity(["my_maze"])
-    assert compare_code(asked) is None
+    requested = code_identity(["my_maze"])
+    assert compare_code(requested) is None
     code_of_process.cache_clear()
     own_module.write_text("size = 4\n")
-    found = compare_code(asked)
+    found = compare_code(requested)
     assert not found.affects_all_requests
     own_module.write_text("size = 3\n")
     assert describe_differences(found) == ["my_maze.py"]
 
 
 def test_a_missing_module_is_named(own_module):
-    asked = code_identity(["my_maze"])
+    requested = code_identity(["my_maze"])
     own_module.unlink()
-    assert describe_differences(compare_code(asked)) == ["my_maze (not found there)"]
+    assert describe_differences(compare_code(requested)) == ["my_maze (not found there)"]

@@ -60,11 +60,11 @@ def test_a_reader_never_sees_half_a_file(tmp_path, start_python):
     path = tmp_path / "eval_summary.json"
     write_json(path, {"number": 0, "again": []})
     start_python(FLIP, path)
-    seen = Counter()
-    while seen.total() < 3000 or len(seen) <= 10:  # on a full machine the writer may have to wait for its turn
+    observed = Counter()
+    while observed.total() < 3000 or len(observed) <= 10:  # on a full machine the writer may have to wait for its turn
         data = json.loads(path.read_bytes())
         assert data["again"] == [data["number"]] * (data["number"] % 500)
-        seen[data["number"]] += 1
+        observed[data["number"]] += 1
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_temporary(tmp_path):
@@ -257,15 +257,15 @@ def test_every_kind_of_file_is_durable_unless_it_need_not_be(tmp_path, monkeypat
 
 
 def test_no_sweep_takes_what_is_just_being_written_and_nothing_is_stored_in_mind(tmp_path, monkeypatch):
-    replace, seen = os.replace, []
+    replace, observed = os.replace, []
 
     def look_and_replace(source, target):
-        seen.append((sweep_temporaries(tmp_path), is_abandoned(Path(source))))
+        observed.append((sweep_temporaries(tmp_path), is_abandoned(Path(source))))
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", look_and_replace)
     write_atomic(tmp_path / "a", "x")
-    assert seen == [([], False)]
+    assert observed == [([], False)]
     monkeypatch.setattr(os, "replace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_atomic(tmp_path / "a", "y")

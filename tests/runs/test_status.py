@@ -12,7 +12,7 @@ from palaestra.core.errors import DamagedFile, NotFound, UsageError
 from palaestra.core.run import MOVES, RunRecord, RunState
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.processes import process_started_at
-from palaestra.runs.status import with_state, read_record, read_written_record, write_record
+from palaestra.runs.status import read_record, read_written_record, with_state, write_record
 
 RECORD = RunRecord(
     id="01J8Z3K4M5N6P7Q8R9S0T1V2W3",
@@ -69,10 +69,10 @@ def test_a_running_run_whose_process_was_killed_is_lost(place, start_python):
     assert read_record(place).state is RunState.RUNNING
     child.kill()
     child.wait()
-    seen = read_record(place)
-    assert seen.state is RunState.LOST
-    assert str(child.pid) in seen.failure
-    assert seen.ended_at == record.updated_at
+    observed = read_record(place)
+    assert observed.state is RunState.LOST
+    assert str(child.pid) in observed.failure
+    assert observed.ended_at == record.updated_at
     assert read_written_record(place) == record
 
 

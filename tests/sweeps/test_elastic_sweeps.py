@@ -48,8 +48,8 @@ def until(condition, process):
         time.sleep(0.05)
 
 
-def command(*words):
-    return [sys.executable, "-m", "palaestra", *words]
+def command(*arguments):
+    return [sys.executable, "-m", "palaestra", *arguments]
 
 
 def rows_of(root, name):
@@ -76,8 +76,8 @@ def test_twelve_trials_with_a_machine_killed_and_one_joined_late_are_those_of_on
     runs, local = tmp_path / "runs", tmp_path / "local"
     common = {**os.environ, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
     variables = {**common, **cluster.variables, "PALAESTRA_RUNS_DIR": str(runs)}
-    words = (*SWEEP, "executor=ray", f"cluster.address={cluster.address}", "--json")
-    with subprocess.Popen(command(*words), env=variables, stdout=subprocess.PIPE, text=True) as sweep:
+    arguments = (*SWEEP, "executor=ray", f"cluster.address={cluster.address}", "--json")
+    with subprocess.Popen(command(*arguments), env=variables, stdout=subprocess.PIPE, text=True) as sweep:
         try:
             until(lambda: has_checkpoint(runs, "el-t1") and has_checkpoint(runs, "el-t2"), sweep)
             cluster.kill("two")

@@ -35,9 +35,9 @@ SETTINGS = {
 
 
 def test_the_command_of_a_run_typed_again_asks_for_the_same():
-    program, verb, *words = shlex.split(command_of("cartpole", SETTINGS, "lr-t1"))
+    program, verb, *argv = shlex.split(command_of("cartpole", SETTINGS, "lr-t1"))
     assert (program, verb) == ("palaestra", "train")
-    read = parse_train_arguments(words)
+    read = parse_train_arguments(argv)
     assert (read.recipe, read.run, read.overrides) == ("cartpole", "lr-t1", SETTINGS)
 
 

@@ -42,10 +42,10 @@ def root(tmp_path_factory):
 
 
 @contextmanager
-def start(root, *words):
+def start(root, *arguments):
     """Whatever the test makes of it, it does not outlive it; nor do its trials."""
     with subprocess.Popen(
-        [sys.executable, "-m", "palaestra", *words],
+        [sys.executable, "-m", "palaestra", *arguments],
         env={**os.environ, "PALAESTRA_RUNS_DIR": str(root), "NO_COLOR": "1", "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -57,8 +57,8 @@ def start(root, *words):
             process.kill()
 
 
-def run(root, *words):
-    with start(root, *words) as process:
+def run(root, *arguments):
+    with start(root, *arguments) as process:
         out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out, err
 
@@ -165,21 +165,21 @@ def test_interrupted_it_saves_and_the_same_command_goes_on(root, whole):
 
 @pytest.mark.full
 def test_each_seed_is_the_run_that_it_would_be_alone_and_a_failed_one_stops_nobody(root):
-    words = ("train", "cartpole", "total_steps=256", *SMALL)
-    code, out, err = run(root, *words, "--seeds", "1..2", "run=many", "--json")
+    arguments = ("train", "cartpole", "total_steps=256", *SMALL)
+    code, out, err = run(root, *arguments, "--seeds", "1..2", "run=many", "--json")
     assert code == 0, err
     assert [one["state"] for one in json.loads(out)["runs"]] == ["finished", "finished"]
-    assert run(root, *words, "seed=2", "run=alone", "--quiet")[0] == 0
+    assert run(root, *arguments, "seed=2", "run=alone", "--quiet")[0] == 0
     assert rows_of(root, "many-s2") == rows_of(root, "alone") != rows_of(root, "many-s1")
-    again, out, err = run(root, *words, "--seeds", "1..3", "run=many", "--json")
+    again, out, err = run(root, *arguments, "--seeds", "1..3", "run=many", "--json")
     assert again == 0, err
     assert [sessions_of(root, f"many-s{seed}")["run.started"] for seed in (1, 2, 3)] == [1, 1, 1]
 
 
 @pytest.mark.full
 def test_seeds_that_were_interrupted_go_on_with_the_same_command(root):
-    words = ("train", "cartpole", f"total_steps={64 * ITERATIONS}", "checkpoints.save_interval=1", *SMALL)
-    seeds = (*words, "--seeds", "1..2", "run=held", "--slots", "2")
+    arguments = ("train", "cartpole", f"total_steps={64 * ITERATIONS}", "checkpoints.save_interval=1", *SMALL)
+    seeds = (*arguments, "--seeds", "1..2", "run=held", "--slots", "2")
     with start(root, *seeds) as process:
         until(lambda: at_work(root, "held-s1", 4) or at_work(root, "held-s2", 4))
         code, out, err = interrupt(process)
@@ -188,14 +188,14 @@ def test_seeds_that_were_interrupted_go_on_with_the_same_command(root):
     code, out, err = run(root, *seeds, "--json")
     assert code == 0, err
     assert [(one["state"], one["agent_step"]) for one in json.loads(out)["runs"]] == [("finished", 64 * ITERATIONS)] * 2
-    assert run(root, *words, "seed=1", "run=unheld", "--quiet")[0] == 0
+    assert run(root, *arguments, "seed=1", "run=unheld", "--quiet")[0] == 0
     assert rows_of(root, "held-s1") == rows_of(root, "unheld")
 
 
 @pytest.mark.full
 def test_a_search_over_silly_and_sensible_rates_finds_a_sensible_one(root):
-    words = ("ppo.learning_rate=1e-7..1:log", "trials=6", "sampler_seed=4", "total_steps=6144", "metric=return")
-    code, out, err = run(root, "sweep", "cartpole", "sweep=rates", *words, "seed=1", "--json")
+    arguments = ("ppo.learning_rate=1e-7..1:log", "trials=6", "sampler_seed=4", "total_steps=6144", "metric=return")
+    code, out, err = run(root, "sweep", "cartpole", "sweep=rates", *arguments, "seed=1", "--json")
     assert code == 0, err
     found = json.loads(out)
     rates = {one["settings"]["ppo.learning_rate"]: one["value"] for one in found["trials"]}

@@ -29,14 +29,14 @@ def test_the_struct_is_that_of_the_header():
     assert f"#define PALAESTRA_BATCH_STEP_API_VERSION {batch_step_api.VERSION} " in text
 
 
-def adding(first, last, actions, seen, rewards, ended):
+def adding(first, last, actions, observed, rewards, ended):
     """Each row observes the sum of its actions."""
     if actions[2 * first : 2 * last].min() < 0:
         raise ValueError("nothing below 0")
     for row in range(2 * first, 2 * last):
-        seen[0][row] += actions[row]
+        observed[0][row] += actions[row]
         rewards[row] = actions[row] / 2
-    ended[first:last] = [seen[0][2 * world] > 5 for world in range(first, last)]
+    ended[first:last] = [observed[0][2 * world] > 5 for world in range(first, last)]
 
 
 def test_a_step_reads_actions_and_writes_the_results():

@@ -22,9 +22,9 @@ def test_the_single_form_keeps_gymnasiums_rules_and_can_be_resumed():
 def test_who_says_what_is_shown_gets_a_point_or_its_world_the_mean(shared):
     batch, out = opened(shared=shared)
     rewards = np.zeros(6, np.float32)
-    said = out.copy()
-    said[0] += 1  # one of the first world is wrong
-    batch.step(said % 4, out, rewards)
+    reported = out.copy()
+    reported[0] += 1  # one of the first world is wrong
+    batch.step(reported % 4, out, rewards)
     assert rewards.tolist() == pytest.approx([2 / 3] * 3 + [1] * 3 if shared else [0, 1, 1, 1, 1, 1])
 
 
@@ -41,10 +41,10 @@ def test_a_perfect_crowd_gets_a_point_per_step_until_it_is_cut():
 def test_one_player_of_it_sees_what_the_batch_shows_the_first():
     batch, out = opened(world_count=1)
     env = Crowd()
-    seen, _ = env.reset(seed=0)
+    observed, _ = env.reset(seed=0)
     for _ in range(4):
-        assert seen == out[0]
-        seen, *_ = env.step(seen)
+        assert observed == out[0]
+        observed, *_ = env.step(observed)
         batch.step(out.copy(), out, np.zeros(3, np.float32))
 
 

@@ -15,19 +15,19 @@ class Remembering:
     def __init__(self) -> None:
         self.sign = 0
 
-    def __call__(self, seen):
-        if seen[:-1].any():
-            self.sign = int(seen[:-1].argmax())
+    def __call__(self, observed):
+        if observed[:-1].any():
+            self.sign = int(observed[:-1].argmax())
         return self.sign
 
 
 PERFECT_PLAYERS = {
     "palaestra/Identity-v0": int,
-    "palaestra/IdentityMultiDiscrete-v0": lambda seen: seen,
-    "palaestra/IdentityContinuous-v0": lambda seen: seen,
-    "palaestra/Bandit-v0": lambda seen: 2,
-    "palaestra/Corridor-v0": lambda seen: 1,
-    "palaestra/ConstantReward-v0": lambda seen: 0,
+    "palaestra/IdentityMultiDiscrete-v0": lambda observed: observed,
+    "palaestra/IdentityContinuous-v0": lambda observed: observed,
+    "palaestra/Bandit-v0": lambda observed: 2,
+    "palaestra/Corridor-v0": lambda observed: 1,
+    "palaestra/ConstantReward-v0": lambda observed: 0,
     "palaestra/Recall-v0": Remembering(),
 }
 
@@ -60,23 +60,23 @@ def test_a_random_player_does_clearly_worse(env_id):
 def test_what_is_to_be_recalled_is_shown_once_and_requested_sixty_steps_later():
     env = make_env(EnvConfig(id="palaestra/Recall-v0"))
     observation, _ = env.reset(seed=0)
-    seen, rewards = [observation], []
+    observed, rewards = [observation], []
     while True:
         observation, reward, terminated, _, _ = env.step(0)
         rewards.append(reward)
         if terminated:
             break
-        seen.append(observation)
-    assert len(seen) == len(rewards) == 61
-    assert seen[0][:2].sum() == 1
-    assert not np.any(seen[1:60])
-    assert seen[60].tolist() == [0, 0, 1]
+        observed.append(observation)
+    assert len(observed) == len(rewards) == 61
+    assert observed[0][:2].sum() == 1
+    assert not np.any(observed[1:60])
+    assert observed[60].tolist() == [0, 0, 1]
     assert not any(rewards[:60])
 
 
 def test_without_memory_a_cue_cannot_be_recalled_better_than_by_chance():
     env = make_env(EnvConfig(id="palaestra/Recall-v0"))
-    returns = [episode(env, lambda seen: 1, seed)[0] for seed in range(400)]
+    returns = [episode(env, lambda observed: 1, seed)[0] for seed in range(400)]
     assert np.mean(returns) == pytest.approx(0.5, abs=0.08)
 
 

@@ -54,13 +54,13 @@ def asked_for() -> dict[str, list[Requirement]]:
 
 def reached(extra: str) -> set[str]:
     """Everything that is installed because Palaestra or its extra asks for it, however far down."""
-    seen: set[tuple[str, str]] = set()
+    observed: set[tuple[str, str]] = set()
     waiting = [("palaestra", "")] + ([("palaestra", extra)] if extra else [])
     while waiting:
         name, of = waiting.pop()
-        if (name, of) in seen:
+        if (name, of) in observed:
             continue
-        seen.add((name, of))
+        observed.add((name, of))
         try:
             lines = importlib.metadata.requires(name) or []
         except importlib.metadata.PackageNotFoundError:
@@ -69,7 +69,7 @@ def reached(extra: str) -> set[str]:
             if one.marker is None or one.marker.evaluate({"extra": of}):
                 below = canonicalize_name(one.name)
                 waiting += [(below, ""), *((below, more) for more in one.extras)]
-    return {name for name, _ in seen} - {"palaestra"}
+    return {name for name, _ in observed} - {"palaestra"}
 
 
 def test_every_pin_is_one_exact_version_and_each_name_stands_once():

@@ -96,10 +96,10 @@ class DeclaredResponses:
         is_json = response.headers.get("content-type") == "application/json"
         if path is None or not is_json or response.request.method == "HEAD":
             return
-        place = (path, response.request.method.lower(), str(response.status_code))
-        if place not in self.validators:  # made once: that takes longer than the request
-            self.validators[place] = self.validator(*place)
-        self.validators[place].validate(json.loads(response.read()))
+        location = (path, response.request.method.lower(), str(response.status_code))
+        if location not in self.validators:  # made once: that takes longer than the request
+            self.validators[location] = self.validator(*location)
+        self.validators[location].validate(json.loads(response.read()))
 
     def validator(self, path, method, status):
         declared = self.document["paths"][path].get(method, {"responses": {}})["responses"].get(status, {})
@@ -139,17 +139,17 @@ class Live:
     def raw(self, content, seconds=TIMEOUT_SECONDS):
         """Send bytes, read until the other side closes; None when it does not within `seconds`."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
-            answer = b""
+            reply = b""
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.sendall(content)
             try:
                 while piece := connection.recv(65536):
-                    answer += piece
+                    reply += piece
             except TimeoutError:
                 return None
             except ConnectionResetError:
                 pass
-            return answer
+            return reply
 
     def head(self, method="GET", path="/api/system", **headers):
         """Request line and headers, with the token."""

@@ -26,8 +26,8 @@ def addresses(context):
 
 @pytest.mark.fault("W1")
 def test_without_a_token_every_route_refuses_every_method(context, anonymous, figure):
-    asked = [(method, path) for path in addresses(context) for method in METHODS]
-    answers = {pair: anonymous.request(*pair).status_code for pair in asked if not is_public(*pair)}
+    requested = [(method, path) for path in addresses(context) for method in METHODS]
+    answers = {pair: anonymous.request(*pair).status_code for pair in requested if not is_public(*pair)}
     assert len(answers) > 30
     figure("routes x methods", len(answers))
     assert {pair: status for pair, status in answers.items() if status != 401} == {}
@@ -78,22 +78,22 @@ def test_every_route_has_a_summary():
 
 
 def test_lifespans_end_in_reverse_order(context, monkeypatch):
-    told = []
+    reports = []
 
     def named(name):
         @asynccontextmanager
         async def begin(found):
             assert found is context
-            told.append(f"{name} begins")
+            reports.append(f"{name} begins")
             yield
-            told.append(f"{name} ends")
+            reports.append(f"{name} ends")
 
         return begin
 
     monkeypatch.setattr(app_module, "LIFESPANS", (named("a"), named("b")))
     with TestClient(build_app(context)):
-        assert told == ["a begins", "b begins"]
-    assert told == ["a begins", "b begins", "b ends", "a ends"]
+        assert reports == ["a begins", "b begins"]
+    assert reports == ["a begins", "b begins", "b ends", "a ends"]
 
 
 def test_every_lifespan_starts_with_an_app_context():

@@ -26,9 +26,9 @@ def test_seed_environment_and_group_are_read_from_the_config(make_run):
 
 
 def test_seed_environment_and_group_of_a_script_are_read_from_its_arguments(make_run):
-    def facts(name, seed, env_id, words):
+    def facts(name, seed, env_id, arguments):
         settings = {"exp_name": "ppo", "seed": seed, "env_id": env_id, "gamma": 0.9}
-        return read_run_facts(make_run(name, config={"script": "/a/ppo.py", "argv": words, "settings": settings}))
+        return read_run_facts(make_run(name, config={"script": "/a/ppo.py", "argv": arguments, "settings": settings}))
 
     first = facts("a", 1, "CartPole-v1", [])
     other_seed = facts("b", 2, "CartPole-v1", ["--seed", "2"])

@@ -81,8 +81,8 @@ def addresses(context, word):
             path = route.path.replace(hole, "\0")
             for other in holes:
                 path = path.replace(other, "first" if "id" in other else "1")
-            for said in {quote(word, safe="/%\\"), quote(word, safe="")}:
-                yield path.replace("\0", said)
+            for reported in {quote(word, safe="/%\\"), quote(word, safe="")}:
+                yield path.replace("\0", reported)
 
 
 @pytest.fixture
@@ -105,13 +105,13 @@ def ask_all(client, context, root, words, every):
     """(files opened outside of the store, how often each status came) when every so-manieth address is asked."""
     opened: set[str] = set()
     counts: Counter[int] = Counter()
-    asked = [address for word in words for address in addresses(context, word)][::every]
+    requested = [address for word in words for address in addresses(context, word)][::every]
     WATCHED[0] = opened
     try:
-        for address in asked:
-            answer = client.get(address)
-            counts[answer.status_code] += 1
-            assert answer.content != b"secret", address
+        for address in requested:
+            reply = client.get(address)
+            counts[reply.status_code] += 1
+            assert reply.content != b"secret", address
     finally:
         WATCHED[0] = None
     inside = (root, str(SOURCE), sys.prefix, sys.base_prefix, "/proc/", "/dev/", "/sys/")
@@ -182,10 +182,10 @@ MALFORMED = [
 @pytest.mark.parametrize("path", ["/api/runs", "/api/requests/check", "/api/requests/parse", "/api/login"])
 def test_malformed_bodies_are_client_errors(client, path):
     for content in MALFORMED:
-        answer = client.post(path, content=content, headers={"content-type": "application/json"})
-        assert 200 <= answer.status_code < 500, (content[:60], answer.text)
-        if answer.status_code >= 400:
-            assert answer.json()["error"]["message"]
+        reply = client.post(path, content=content, headers={"content-type": "application/json"})
+        assert 200 <= reply.status_code < 500, (content[:60], reply.text)
+        if reply.status_code >= 400:
+            assert reply.json()["error"]["message"]
     assert client.get("/api/runs").json()["total"] == 0
 
 

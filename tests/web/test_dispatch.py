@@ -94,10 +94,10 @@ def test_files_beside_the_page_are_not_public(built):
 def test_without_a_build_the_page_says_how_to_build_it(context, monkeypatch):
     monkeypatch.setattr(app_module, "load_files", dict)
     with TestClient(build_app(context), base_url=context.address.url) as client:
-        answer = client.get("/")
-        assert (answer.status_code, "make ui" in answer.text) == (200, True)
-        assert str(context.daemon.root) not in answer.text
-        assert context.token.read() not in answer.text
+        reply = client.get("/")
+        assert (reply.status_code, "make ui" in reply.text) == (200, True)
+        assert str(context.daemon.root) not in reply.text
+        assert context.token.read() not in reply.text
         assert client.get("/assets/x.js").status_code == 404
 
 
@@ -155,8 +155,8 @@ def test_methods_of_one_path_are_dispatched(small):
 
 
 def test_an_unknown_method_is_405_with_the_allowed_ones(small):
-    answer = small.put("/thing/a")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, POST")
+    reply = small.put("/thing/a")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "DELETE, GET, HEAD, POST")
 
 
 def test_a_fixed_path_takes_precedence_over_a_parameter(small):
@@ -164,8 +164,8 @@ def test_a_fixed_path_takes_precedence_over_a_parameter(small):
 
 
 def test_palaestra_errors_become_responses(small):
-    answer = small.get("/none")
-    assert (answer.status_code, answer.json()["error"]["hint"]) == (404, "try another")
+    reply = small.get("/none")
+    assert (reply.status_code, reply.json()["error"]["hint"]) == (404, "try another")
 
 
 def test_functions_run_in_a_thread_and_coroutines_on_the_event_loop(small):
@@ -206,8 +206,8 @@ def niceness():
 
 def test_only_threads_of_the_pool_have_low_priority():
     before = niceness()
-    answer = asyncio.run(LowPriorityPool().run(Asking(), lambda: Response(str(niceness()))))
-    assert int(answer.body) == min(before + NICENESS, 19)
+    reply = asyncio.run(LowPriorityPool().run(Asking(), lambda: Response(str(niceness()))))
+    assert int(reply.body) == min(before + NICENESS, 19)
     assert niceness() == before
 
 
@@ -292,8 +292,8 @@ sys.exit(main())
 @contextmanager
 def slow_daemon(folder, begun):
     environment = {**os.environ, "PALAESTRA_RUNS_DIR": str(folder), "BEGUN": str(begun)}
-    words = [sys.executable, "-c", SLOW_DAEMON, "serve", "--port", "0", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+    arguments = [sys.executable, "-c", SLOW_DAEMON, "serve", "--port", "0", "--json"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         try:
             text = b""
             while not text.rstrip().endswith(b"}"):

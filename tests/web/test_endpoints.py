@@ -4,7 +4,7 @@ from palaestra.core.errors import NotFound
 from palaestra.web.endpoints import Call
 
 
-class Asked:
+class Requested:
     def __init__(self, **path):
         self.path_params = path
 
@@ -12,7 +12,7 @@ class Asked:
 def test_a_call_finds_its_run_by_lookup(context, make_run):
     directory = make_run("first")
     for word in (directory.id, directory.id.lower(), "first", "latest"):
-        call = Call(context, Asked(id=word), None, None)
+        call = Call(context, Requested(id=word), None, None)
         assert call.entry().id == directory.id
         assert call.directory().path == directory.path
 
@@ -22,6 +22,6 @@ def test_a_call_finds_its_run_by_lookup(context, make_run):
 )
 def test_no_input_becomes_a_path(context, make_run, word):
     make_run("first")
-    call = Call(context, Asked(id=word), None, None)
+    call = Call(context, Requested(id=word), None, None)
     with pytest.raises(NotFound):
         call.directory()

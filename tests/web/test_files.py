@@ -182,8 +182,8 @@ def test_the_name_of_an_attachment_cannot_break_the_header(name):
 def test_the_headers_of_a_file_are_exact(tmp_path):
     response = answer(tmp_path, range="bytes=0-0")
     about = (tmp_path / "file").stat()
-    said = {name: response.headers[name] for name in ("etag", "cache-control", "content-type", "content-length")}
-    assert said == {
+    reported = {name: response.headers[name] for name in ("etag", "cache-control", "content-type", "content-length")}
+    assert reported == {
         "etag": f'"{about.st_ino:x}-{about.st_size:x}-{about.st_mtime_ns:x}"',
         "cache-control": "no-cache",
         "content-type": "video/mp4",

@@ -27,21 +27,21 @@ def references(data):
 
 def test_every_declared_endpoint_is_in_the_document(client):
     document = client.get("/api/openapi.json").json()
-    told = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    reports = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     declared = {
         (one.method, re.sub(r":\w+\}", "}", one.path))
         for one in all_routes()
         if isinstance(one, Endpoint) and "{name:path}" not in one.path
     }
-    assert told == declared | {("GET", "/api/openapi.json")}
+    assert reports == declared | {("GET", "/api/openapi.json")}
 
 
 def test_the_api_documentation_lists_every_path():
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
-    told = set(re.findall(r"`([A-Z]+ /[^`?]*)`", page))
+    reports = set(re.findall(r"`([A-Z]+ /[^`?]*)`", page))
     paths = build_openapi([*all_routes()])["paths"]
     declared = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
-    assert told - {"GET /api/openapi.json"} == declared
+    assert reports - {"GET /api/openapi.json"} == declared
 
 
 def test_every_reference_is_defined():

@@ -19,7 +19,7 @@ class Wanted(Query):
     deep: bool = False
 
 
-class Asked(Body):
+class Requested(Body):
     count: int
     label: str = ""
 
@@ -31,7 +31,7 @@ async def measure(call):
 ROUTES = (
     Endpoint("GET", "/query", lambda call: call.query.model_dump(), "x", query=Wanted),
     Endpoint("GET", "/plain", lambda call: "fine", "x"),
-    Endpoint("POST", "/body", lambda call: call.body.model_dump(), "x", body=Asked),
+    Endpoint("POST", "/body", lambda call: call.body.model_dump(), "x", body=Requested),
     Endpoint("POST", "/empty", lambda call: "fine", "x"),
     Endpoint("DELETE", "/empty", lambda call: "gone", "x"),
     Endpoint("POST", "/upload", measure, "x", takes=("application/zip",), is_stream=True),
@@ -44,8 +44,8 @@ def small():
         yield client
 
 
-def fields(answer):
-    return [field["key"] for field in answer.json()["error"]["fields"]]
+def fields(reply):
+    return [field["key"] for field in reply.json()["error"]["fields"]]
 
 
 def test_a_query_has_the_declared_types(small):
@@ -64,8 +64,8 @@ def test_a_query_has_the_declared_types(small):
     ],
 )
 def test_an_invalid_parameter_is_refused_by_name(small, query, status, field):
-    answer = small.get(f"/query?{query}")
-    assert (answer.status_code, fields(answer)) == (status, [field])
+    reply = small.get(f"/query?{query}")
+    assert (reply.status_code, fields(reply)) == (status, [field])
 
 
 def test_an_unknown_parameter_gets_a_suggestion(small):
@@ -80,8 +80,8 @@ def test_a_malformed_query_is_400(small, query):
 
 def test_a_body_is_strictly_typed_and_all_errors_are_returned(small):
     assert small.post("/body", json={"count": 1}).json() == {"count": 1, "label": ""}
-    answer = small.post("/body", json={"count": "1", "label": 5, "lable": "x"})
-    assert (answer.status_code, sorted(fields(answer))) == (422, ["count", "label", "lable"])
+    reply = small.post("/body", json={"count": "1", "label": 5, "lable": "x"})
+    assert (reply.status_code, sorted(fields(reply))) == (422, ["count", "label", "lable"])
     assert small.post("/body", json={"count": True}).status_code == 422
     assert small.post("/body", json=[1]).status_code == 422
     assert small.post("/body", content=b"", headers={"content-type": "application/json"}).status_code == 400

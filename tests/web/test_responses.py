@@ -53,9 +53,9 @@ def test_text_is_utf8_and_a_lone_surrogate_is_replaced():
 
 
 def test_a_json_response_has_its_status_and_headers():
-    answer = json_response([1], 201, {"x-own": "y"})
-    assert (answer.status_code, answer.body, answer.media_type) == (201, b"[1]", "application/json")
-    assert answer.headers["x-own"] == "y"
+    reply = json_response([1], 201, {"x-own": "y"})
+    assert (reply.status_code, reply.body, reply.media_type) == (201, b"[1]", "application/json")
+    assert reply.headers["x-own"] == "y"
 
 
 @pytest.mark.parametrize(
@@ -81,25 +81,25 @@ def test_every_palaestra_error_has_its_status(error, status):
 
 def test_all_field_errors_are_returned():
     error = RequestRefused([FieldError("ppo.gamma", "too high", "try 0.9"), FieldError("name", "taken")])
-    told = json.loads(error_response(error).body)["error"]
-    assert told["fields"] == [
+    reports = json.loads(error_response(error).body)["error"]
+    assert reports["fields"] == [
         {"key": "ppo.gamma", "message": "too high", "hint": "try 0.9", "exit_code": 2},
         {"key": "name", "message": "taken", "hint": "", "exit_code": 2},
     ]
 
 
 def test_an_http_error_has_its_headers():
-    answer = error_response(HttpError(405, "no", "maybe", headers={"allow": "GET"}))
-    assert answer.headers["allow"] == "GET"
-    assert json.loads(answer.body) == {"error": {"message": "no", "hint": "maybe", "fields": []}}
+    reply = error_response(HttpError(405, "no", "maybe", headers={"allow": "GET"}))
+    assert reply.headers["allow"] == "GET"
+    assert json.loads(reply.body) == {"error": {"message": "no", "hint": "maybe", "fields": []}}
 
 
-async def answered(error):
+async def replied(error):
     return await handle_http_error(None, error)
 
 
 def test_starlette_errors_have_the_same_format():
-    coroutine = answered(HTTPException(404, "Not Found"))
+    coroutine = replied(HTTPException(404, "Not Found"))
     with pytest.raises(StopIteration) as done:
         coroutine.send(None)
     assert json.loads(done.value.value.body)["error"]["message"] == "Not Found."

@@ -31,17 +31,17 @@ class Asking:
             case.path_parameters["id"] = "first"
         arguments = case.as_transport_kwargs()
         headers = {name: value for name, value in (arguments.get("headers") or {}).items() if _can_be_sent(name, value)}
-        answer = self.client.request(
+        reply = self.client.request(
             case.method,
             case.formatted_path,
             params=arguments.get("params"),
             headers={**headers, **_content_type(case)},
             **_body(arguments),
         )
-        self.statuses[answer.status_code] += 1
-        assert answer.status_code < 500 or answer.status_code in {503, 507}, (case, answer.text)
+        self.statuses[reply.status_code] += 1
+        assert reply.status_code < 500 or reply.status_code in {503, 507}, (case, reply.text)
         declared = {int(status) for status in case.operation.definition.raw["responses"]}
-        assert answer.status_code in declared, (case.method, case.formatted_path, answer.status_code, answer.text)
+        assert reply.status_code in declared, (case.method, case.formatted_path, reply.status_code, reply.text)
 
 
 def _can_be_sent(name, value):
@@ -94,7 +94,7 @@ def quiet(daemon, monkeypatch):
     return daemon
 
 
-def tell(figure, statuses):
+def report(figure, statuses):
     """503 and 507 are refusals: no place in the queue, no room on the disk."""
     figure("made-up requests", sum(statuses.values()))
     figure("5xx other than 503 and 507", sum(statuses[code] for code in statuses if code in {500, 501, 502, 504}))
@@ -107,7 +107,7 @@ def test_a_sample_of_generated_requests_gets_only_declared_responses(
 ):
     save_checkpoint(make_run("first"))
     statuses = ask_all(client, quiet, monkeypatch, SAMPLE)
-    tell(figure, statuses)
+    report(figure, statuses)
     assert sum(statuses.values()) >= SAMPLE // 2
     assert len(statuses) >= 4
 
@@ -120,5 +120,5 @@ def test_fifty_thousand_generated_requests_get_only_declared_responses(
 ):
     save_checkpoint(make_run("first"))
     statuses = ask_all(client, quiet, monkeypatch, FULL)
-    tell(figure, statuses)
+    report(figure, statuses)
     assert sum(statuses.values()) >= FULL * 0.9

@@ -91,8 +91,8 @@ def test_the_server_prints_a_one_time_login_link(tmp_path):
         assert stat.S_IMODE(address_file(tmp_path).stat().st_mode) == 0o600
         leave(process, signal.SIGINT)
         assert process.returncode == 0
-        said, log = process.communicate()
-        assert said.strip() == b""
+        reported, log = process.communicate()
+        assert reported.strip() == b""
         code = ready["link"].partition("code=")[2]
         assert code.encode() not in log
         assert token_file(tmp_path).read_text().strip().encode() not in log
@@ -124,10 +124,10 @@ def test_a_restarted_server_has_the_same_token_and_runs(tmp_path):
 def test_a_second_server_is_refused_with_the_pid_of_the_first(tmp_path):
     with serving(tmp_path) as (first, _):
         with serving(tmp_path, expect=False) as (second, _):
-            _, said = second.communicate(timeout=TIMEOUT_SECONDS)
+            _, reported = second.communicate(timeout=TIMEOUT_SECONDS)
             assert second.returncode == 2
-            assert f"process {first.pid}".encode() in said
-            assert b"Traceback" not in said
+            assert f"process {first.pid}".encode() in reported
+            assert b"Traceback" not in reported
 
 
 @pytest.mark.fault("W12")
@@ -186,8 +186,8 @@ def test_with_tls_the_cookie_is_secure_and_the_client_trusts_the_certificate(tmp
     with serving(runs, *flags) as (_, ready):
         assert ready["url"].startswith("https://")
         trusting = ssl.create_default_context(cafile=str(certificate[0]))
-        answer = httpx2.get(ready["link"], verify=trusting)
-        assert "Secure" in answer.headers["set-cookie"]
+        reply = httpx2.get(ready["link"], verify=trusting)
+        assert "Secure" in reply.headers["set-cookie"]
         with pytest.raises(httpx2.ConnectError):
             httpx2.get(ready["url"])
         environment = {**os.environ, "PALAESTRA_RUNS_DIR": str(runs)}
@@ -203,9 +203,9 @@ def test_a_damaged_index_is_refused_until_repaired(tmp_path):
     home.mkdir(mode=0o700)
     (home / "daemon.db").write_bytes(b"")
     with serving(tmp_path, expect=False) as (process, _):
-        _, said = process.communicate(timeout=TIMEOUT_SECONDS)
+        _, reported = process.communicate(timeout=TIMEOUT_SECONDS)
         assert process.returncode == 1
-        assert b"palaestra repair" in said
+        assert b"palaestra repair" in reported
     environment = {**os.environ, "PALAESTRA_RUNS_DIR": str(tmp_path)}
     assert subprocess.run([sys.executable, "-m", "palaestra", "repair"], env=environment).returncode == 0
     with serving(tmp_path) as (_, ready):

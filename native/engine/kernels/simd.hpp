@@ -183,10 +183,14 @@ INLINE void transpose_4x4(const float* from, std::size_t from_row, float* to, st
 // to [columns, rows] = transpose of from [rows, columns]: torch stores weights as [outputs, inputs], a forward pass
 // reads [inputs, outputs].
 void transpose(int rows, int columns, const float* from, std::size_t from_row, float* to, std::size_t to_row) {
-    const int whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
-    for (int row = 0; row < whole_rows; row += 4) {
-        for (int column = 0; column < whole_columns; column += 4) {
-            transpose_4x4(from + row * from_row + column, from_row, to + column * to_row + row, to_row);
+    // Of a large matrix 16 columns at a time: the cache lines of many rows, one large stride apart, evict each other.
+    const int whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4, strip = columns > 64 ? 16 : columns;
+    for (int first = 0; first < whole_columns; first += strip) {
+        const int last = whole_columns - first < strip ? whole_columns : first + strip;
+        for (int row = 0; row < whole_rows; row += 4) {
+            for (int column = first; column < last; column += 4) {
+                transpose_4x4(from + row * from_row + column, from_row, to + column * to_row + row, to_row);
+            }
         }
     }
     for (int row = 0; row < rows; ++row) {

@@ -59,15 +59,15 @@ def _find_target(target: str, runs_root: Path | None) -> AnalysisTarget:
     is_file = target.endswith(FILE_ENDINGS)
     selector = str(found.selector) if ":" in target and not is_file else ""
     directory = _run_of(found)
-    survey = survey(found.directory)
+    overview = survey(found.directory)
     evaluated = [] if directory is None else evaluated_epochs(directory)
     if is_file:
-        epoch: int | None = _demand_epoch(epoch_of_path(Path(target)), survey, [], found)
+        epoch: int | None = _demand_epoch(epoch_of_path(Path(target)), overview, [], found)
         selector = str(epoch)
     else:
-        epoch = _choose(selector, survey, evaluated, found)
-    checkpoint = next((one for one in survey.checkpoints if one.epoch == epoch), None)
-    notes = [f"Damaged: {one.reason}" for one in survey.refused]
+        epoch = _choose(selector, overview, evaluated, found)
+    checkpoint = next((one for one in overview.checkpoints if one.epoch == epoch), None)
+    notes = [f"Damaged: {one.reason}" for one in overview.refused]
     if directory is None:
         assert checkpoint is not None, "a file is either there or refused"
         run, name, recipe, config = checkpoint.run, checkpoint.run_name, "", None
@@ -81,10 +81,10 @@ def _find_target(target: str, runs_root: Path | None) -> AnalysisTarget:
     )
 
 
-def _choose(selector: str, survey: Survey, evaluated: list[int], found: Target) -> int | None:
+def _choose(selector: str, overview: Survey, evaluated: list[int], found: Target) -> int | None:
     """Without a selector: the best epoch, else the last evaluated one, else the last."""
-    saved = [one.epoch for one in survey.checkpoints]
-    ranked = [one.epoch for one in rank_from_best(survey.checkpoints)]
+    saved = [one.epoch for one in overview.checkpoints]
+    ranked = [one.epoch for one in rank_from_best(overview.checkpoints)]
     match selector:
         case "":
             return next(iter([*ranked[:1], *evaluated[-1:], *saved[-1:]]), None)
@@ -98,15 +98,15 @@ def _choose(selector: str, survey: Survey, evaluated: list[int], found: Target) 
                 raise NotFound(f"There is no checkpoint in {found.directory}.", "Has the run saved one yet?")
             return saved[-1]
         case _:
-            return _demand_epoch(int(selector), survey, evaluated, found)
+            return _demand_epoch(int(selector), overview, evaluated, found)
 
 
-def _demand_epoch(epoch: int, survey: Survey, evaluated: list[int], found: Target) -> int:
+def _demand_epoch(epoch: int, overview: Survey, evaluated: list[int], found: Target) -> int:
     """One that was judged may be gone by now; its episodes are still there."""
-    there = sorted({*evaluated, *(one.epoch for one in survey.checkpoints)})
+    there = sorted({*evaluated, *(one.epoch for one in overview.checkpoints)})
     if epoch in there:
         return epoch
-    for refused in survey.refused:
+    for refused in overview.refused:
         if epoch_of_path(refused.path) == epoch:
             raise DamagedFile(refused.reason)
     known = ", ".join(map(str, there)) or "none"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaestra.checkpoints.convert import convert_file
 from palaestra.checkpoints.durable import committed_epochs, verify
+from palaestra.checkpoints.replay_segments import segments_of
+from palaestra.checkpoints.replay_segments import verify as verify_segments
 from palaestra.checkpoints.selection import Survey, survey
 from palaestra.checkpoints.targets import find_target
 from palaestra.cli.candidates import run_names, run_selectors
@@ -65,7 +67,8 @@ def run_verify(arguments: Namespace) -> int:
 
 def _verify(directory: Path, epoch: int) -> dict[str, Any]:
     try:
-        verify(directory, epoch)
+        checkpoint, _ = verify(directory, epoch)
+        verify_segments(directory, segments_of(checkpoint))
     except DamagedFile as error:
         return {"epoch": epoch, "ok": False, "reason": error.message}
     return {"epoch": epoch, "ok": True, "reason": ""}

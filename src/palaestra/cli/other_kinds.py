@@ -95,7 +95,7 @@ def _refuse_flags(arguments: Namespace) -> None:
 
 
 def _submit(prepared: Prepared, train_arguments: TrainArguments, command: str, *, as_json: bool) -> int:
-    """As it was made of what was typed here: the daemon has another working directory."""
+    """Submits the prepared configuration: its paths are absolute, since the daemon has another working directory."""
     request = request_data(train_arguments, 1, command) | {
         "kind": prepared.request.kind,
         "recipe": prepared.request.recipe,

@@ -32,7 +32,9 @@ class EnvConfig(Frozen):
         ge=0,
         description="seconds until a step or reset in the process that trains is given up; 0: never",
     )
-    worker_timeout: float = Field(default=60.0, gt=0, description="seconds until a worker that is silent is given up")
+    worker_timeout: float = Field(
+        default=60.0, gt=0, description="seconds until a worker without a reply counts as hung"
+    )
 
     @classmethod
     def normalize_override(cls, override: Any, base: dict[str, Any]) -> Any:

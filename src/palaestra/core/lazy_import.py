@@ -8,7 +8,7 @@ Files on the way to that update say at their top what they will need, and get it
     else:
         torch = lazy_import("torch")
 
-So type checkers and import-linter see an ordinary import. docs/decisions/0024-torch-is-imported-when-needed.md says why.
+Type checkers and import-linter see an ordinary import. See docs/decisions/0024-torch-is-imported-when-needed.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The worker writes to the file, not to a pipe, so that the death of the monitor neither blocks it nor breaks a pipe. The
 file is open for appending: after a truncation the next write starts at the new end. See
-docs/decisions/0010-a-monitor-for-every-worker.md. Standard library only, for monitors.
+docs/decisions/0010-a-monitor-for-every-worker.md. It imports the standard library only, because monitors import it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from palaestra.core.errors import DamagedFile, NotFound, escape_controls
 from palaestra.core.run import MOVES, RunRecord, RunState
 from palaestra.runs.journal import Journal
-from palaestra.runs.status import with_state, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 
 if TYPE_CHECKING:
     from pathlib import Path

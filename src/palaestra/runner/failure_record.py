@@ -10,7 +10,7 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.run import RunState
 from palaestra.runs.journal import Journal
 from palaestra.runs.lock import run_lock
-from palaestra.runs.status import ACTIVE, with_state, read_written_record, write_record
+from palaestra.runs.status import ACTIVE, read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from palaestra.core.errors import RunFailed
 from palaestra.core.run import RunRecord, RunState
 from palaestra.runs.journal import Journal
 from palaestra.runs.processes import process_started_at
-from palaestra.runs.status import with_state, read_record, write_record
+from palaestra.runs.status import read_record, with_state, write_record
 
 if TYPE_CHECKING:
     from palaestra.core.clock import Clock

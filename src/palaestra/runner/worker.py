@@ -22,7 +22,7 @@ from palaestra.runner.job import TrainingJob, launcher_of
 from palaestra.runs.directory import RunDirectory
 from palaestra.runs.documents import read_config, read_request, write_config
 from palaestra.runs.journal import Journal
-from palaestra.runs.status import with_state, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,8 @@ def record_refusal(directory: RunDirectory, error: PalaestraError) -> None:
     if record.state.is_over:
         return
     now = SystemClock().now()
-    failed = with_state(record, RunState.FAILED, ended_at=now, updated_at=now, exit_code=error.exit_code, failure=str(error))
+    code = error.exit_code
+    failed = with_state(record, RunState.FAILED, ended_at=now, updated_at=now, exit_code=code, failure=str(error))
     write_record(directory, failed, durable=True)
     Journal(directory).record(
         "run.failed",

@@ -77,15 +77,15 @@ def random_settings(parameters: tuple[Parameter, ...], seed: int, count: int | N
     """All different; a longer list begins with the shorter one. Fewer than `count` when there are no more."""
     generator = random.Random(f"palaestra sweep {seed}")  # noqa: S311  reproducible, not secret
     drawn: list[Settings] = []
-    drawn_settings: set[str] = set()
+    known: set[str] = set()
     wanted = min(DEFAULT_TRIALS if count is None else count, size_of(parameters))
     while len(drawn) < wanted:
         fresh = next(
-            (one for one in (_draw(parameters, generator) for _ in range(MAX_DRAWS)) if repr(one) not in drawn_settings), None
+            (one for one in (_draw(parameters, generator) for _ in range(MAX_DRAWS)) if repr(one) not in known), None
         )
         if fresh is None:
             break
-        drawn_settings.add(repr(fresh))
+        known.add(repr(fresh))
         drawn.append(fresh)
     return tuple(drawn)
 

@@ -126,4 +126,4 @@ def test_no_more_is_stored_than_fits_and_what_was_used_last_stays(monkeypatch):
     ground_image(maps[3], 16)
     assert ground_image(maps[0], 16) is pictures[0]
     assert ground_image(maps[1], 16) is not pictures[1]
-    assert sum(kept.nbytes for kept in draw._ground_cache.values()) <= 3 * size
+    assert sum(stored.nbytes for stored in draw._ground_cache.values()) <= 3 * size

@@ -144,9 +144,9 @@ def test_an_episode_that_is_cut_begins_anew_in_the_same_step_and_leaves_its_last
 def test_what_was_given_out_is_not_written_over():
     envs = ArenaVectorEnv(num_envs=1, **VECTOR_SETTINGS)
     first, _ = envs.reset(seed=0)
-    kept = first["self"].copy()
+    stored = first["self"].copy()
     envs.step(np.array([1]))
-    assert np.array_equal(first["self"], kept)
+    assert np.array_equal(first["self"], stored)
 
 
 def test_the_same_seeds_give_the_same_worlds_as_one_number_or_as_many():

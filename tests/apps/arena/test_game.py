@@ -49,22 +49,22 @@ def test_chance_takes_every_action_and_the_seed_decides():
 def test_other_players_get_every_row_and_act_for_all_but_the_persons_agent():
     """Everybody else walks north; what they see comes from the world itself."""
     kwargs = {**SMALL, "agents": 3}
-    asked = []
+    requested = []
 
     def make_others(interface, players, seed):
-        asked.append((interface, players, seed))
+        requested.append((interface, players, seed))
 
         def act(observations):
             last_actions = observations["self"][:, 7].tolist()  # plus one
-            assert last_actions == [0] * 3 if not asked[1:] else [2, 1, 2]
-            asked.append(None)
+            assert last_actions == [0] * 3 if not requested[1:] else [2, 1, 2]
+            requested.append(None)
             return np.ones(3, np.int64)
 
         return act
 
     game = open_game(kwargs, agent=1, seed=4, make_others=make_others)
     game.play(0)
-    assert asked[0] == (interface_of_agent(ArenaSettings(**kwargs)), 3, 4)
+    assert requested[0] == (interface_of_agent(ArenaSettings(**kwargs)), 3, 4)
     assert game._state.agents[:, 5].tolist() == [1, 0, 1]
 
 

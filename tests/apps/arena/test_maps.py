@@ -93,7 +93,7 @@ def test_the_same_seed_draws_the_same_map_and_another_seed_another():
     assert image(first) == image(again) != image(other)
 
 
-def test_rooms_have_an_interface_to_the_east_and_to_the_south_in_the_order_of_rooms():
+def test_rooms_have_a_door_to_the_east_and_to_the_south_in_the_order_of_rooms():
     settings = ArenaSettings(width=9, height=8, room=3, **NO_STATIONS)
     rng = LoadedDice(2, 0, 1, 1)
     assert image(generate_map(settings, rng)) == [

@@ -171,9 +171,9 @@ def test_either_goes_on_where_the_other_stopped(form):
 
 
 def test_both_count_with_the_same_words():
-    words = (ITEMS, STATIONS, ACTIONS, range(CODE_COUNT), SELF, FEATURES, COUNTERS)
+    arguments = (ITEMS, STATIONS, ACTIONS, range(CODE_COUNT), SELF, FEATURES, COUNTERS)
     names = ("items", "stations", "actions", "codes", "self", "features", "counters")
-    assert native_core.tables() == {name: len(word) for name, word in zip(names, words, strict=True)}
+    assert native_core.tables() == {name: len(word) for name, word in zip(names, arguments, strict=True)}
 
 
 # ---- many worlds

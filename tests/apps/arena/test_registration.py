@@ -18,5 +18,5 @@ def test_registering_twice_is_silent():
 
 def test_knowing_arena_does_not_load_it():
     """Whoever trains CartPole should not wait for it."""
-    look = "import sys, palaestra.apps.arena.registration; print('palaestra.apps.arena.env' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", look], text=True).strip() == "False"
+    check = "import sys, palaestra.apps.arena.registration; print('palaestra.apps.arena.env' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", check], text=True).strip() == "False"

@@ -98,7 +98,7 @@ def test_during_a_turn_nobody_else_comes_in():
     batch.step(np.zeros(ROWS, np.int64), out, rewards)
 
 
-def test_an_interface_holds_its_batch_and_lets_it_go():
+def test_the_step_api_holds_its_batch_and_lets_it_go():
     batch, _ = begun()
     core = batch.worlds._core
     before = sys.getrefcount(core)

@@ -54,5 +54,5 @@ def test_a_direction_is_a_facing_after_rest():
 
 
 def test_no_word_is_used_twice():
-    for words in (tables.ITEMS, tables.STATIONS, tables.ACTIONS, tables.COUNTERS, tables.CELL + tables.SELF):
-        assert len(set(words)) == len(words)
+    for arguments in (tables.ITEMS, tables.STATIONS, tables.ACTIONS, tables.COUNTERS, tables.CELL + tables.SELF):
+        assert len(set(arguments)) == len(arguments)

@@ -36,11 +36,11 @@ class Runs:
         prepared = maker.prepare(request, Resources(1), self.store.root)
         return self.store.create(prepared.request, prepared.config, total_steps=prepared.total_steps)
 
-    def saved(self, script, kept, **config):
+    def saved(self, script, stored, **config):
         """A run of it that has saved what is among the globals `kept`, without the time to train."""
         directory = self.make(script, **config)
         spec = read_launch_spec(directory)
-        tensors, classes = snapshot.collect_tensors(kept)
+        tensors, classes = snapshot.collect_tensors(stored)
         source = Path(script).read_text()
         notes = {
             "script": Path(script).name,

@@ -87,9 +87,11 @@ def test_what_a_script_writes_for_tensorboard_lands_in_the_runs_own_folder(tmp_p
     assert list(order.outbox.iterdir()) == []
 
 
-def git(checkout, *words):
+def git(checkout, *arguments):
     identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-    done = subprocess.run(["git", "-C", str(checkout), *identity, *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", "-C", str(checkout), *identity, *arguments], capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 

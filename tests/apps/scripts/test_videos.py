@@ -38,7 +38,7 @@ def test_a_video_of_the_scripts_own_stays_there_and_is_found_among_those_of_the_
     frames.close()
     if is_there:
         make_video(frames.path, video, 10.0)
-    kept = link_video("" if is_there else str(frames.path), video, 0.0, tmp_path / "videos")
-    assert kept == tmp_path / "videos" / "CartPole-v1__ppo-rl-video-episode-8.mp4"
-    assert kept.read_bytes() == video.read_bytes()
+    stored = link_video("" if is_there else str(frames.path), video, 0.0, tmp_path / "videos")
+    assert stored == tmp_path / "videos" / "CartPole-v1__ppo-rl-video-episode-8.mp4"
+    assert stored.read_bytes() == video.read_bytes()
     assert [path.name for path in folder.iterdir()] == [video.name]

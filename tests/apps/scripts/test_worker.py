@@ -365,11 +365,11 @@ def render_processes(directory):
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            words = path.read_bytes().decode(errors="replace").split("\0")
-            if any(directory.id in word for word in words) and any(
-                word.endswith("rendering/start.py") for word in words
+            arguments = path.read_bytes().decode(errors="replace").split("\0")
+            if any(directory.id in word for word in arguments) and any(
+                word.endswith("rendering/start.py") for word in arguments
             ):
-                found.append(words)
+                found.append(arguments)
     return found
 
 

@@ -10,10 +10,10 @@ from palaestra.core.errors import RunFailed
 
 @pytest.fixture
 def pipes():
-    asked_read, asked = os.pipe()
-    answered_read, answered = os.pipe()
-    yield asked_read, asked, answered_read, answered
-    for descriptor in (asked_read, answered_read, answered):
+    asked_read, requested = os.pipe()
+    answered_read, replied = os.pipe()
+    yield asked_read, requested, answered_read, replied
+    for descriptor in (asked_read, answered_read, replied):
         os.close(descriptor)
 
 
@@ -22,7 +22,7 @@ def start_line():
 
 
 def test_ray_that_cannot_be_opened_is_reported_in_its_own_words(pipes, monkeypatch):
-    asked_read, asked, answered_read, answered = pipes
+    asked_read, requested, answered_read, replied = pipes
     opened = []
 
     @contextmanager
@@ -34,18 +34,18 @@ def test_ray_that_cannot_be_opened_is_reported_in_its_own_words(pipes, monkeypat
 
     monkeypatch.setattr(__main__, "open_ray", refuse)
     monkeypatch.setattr(__main__, "die_with_parent", lambda parent: None)
-    os.write(asked, start_line())
-    os.close(asked)
-    assert __main__.main(asked_read, answered) == 1
+    os.write(requested, start_line())
+    os.close(requested)
+    assert __main__.main(asked_read, replied) == 1
     assert opened == [("head:1", 3)]
-    words = json.loads(os.read(answered_read, 1000))
-    assert words == {"error": "Nobody is there.", "hint": "Try tomorrow.", "exit_code": 1}
+    arguments = json.loads(os.read(answered_read, 1000))
+    assert arguments == {"error": "Nobody is there.", "hint": "Try tomorrow.", "exit_code": 1}
 
 
 def test_the_first_line_is_read_and_nothing_behind_it(pipes):
-    asked_read, asked, _, _ = pipes
-    os.write(asked, b"one\ntwo\n")
-    os.close(asked)
+    asked_read, requested, _, _ = pipes
+    os.write(requested, b"one\ntwo\n")
+    os.close(requested)
     assert __main__.first_line(asked_read) == b"one\n"
     assert os.read(asked_read, 100) == b"two\n"
     assert __main__.first_line(asked_read) == b""

@@ -141,7 +141,9 @@ def test_many_requests_are_under_way_at_once_and_a_refusal_concerns_one(evaluato
 @pytest.mark.full
 @pytest.mark.fault("V2")
 @pytest.mark.slow
-def test_when_the_process_that_speaks_with_ray_is_lost_all_are_reported_and_another_may_be_requested(target, trained_run):
+def test_when_the_process_that_speaks_with_ray_is_lost_all_are_reported_and_another_may_be_requested(
+    target, trained_run
+):
     plan = make_plan("judged:3", trained_run.env, episodes=2, seed=0)
     with RayClient(ClusterConfig(cpus=1)) as evaluator:
         number = evaluator.send(make_request(target.checkpoint, [plan]), target.checkpoint.path, trust_module=True)
@@ -163,9 +165,9 @@ def test_a_port_at_which_nobody_listens_is_one_line_at_once(target, trained_run)
         while not received and time.monotonic() < deadline:
             evaluator.wait(0.1)
             received = evaluator.collect()
-    ((request, words),) = received
+    ((request, arguments),) = received
     assert request.plans == (plan,)
-    assert f"No cluster can be reached at 127.0.0.1:{port}: Connection refused." in words
+    assert f"No cluster can be reached at 127.0.0.1:{port}: Connection refused." in arguments
 
 
 @pytest.mark.full

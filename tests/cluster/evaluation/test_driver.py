@@ -121,22 +121,22 @@ def drive(trained_run):
     plan = make_plan("judged:3", trained_run.env, episodes=6, seed=50)
 
     def run(stand_in, plan=plan, also=(), cluster=None):
-        asked_read, asked = os.pipe()
-        answered_read, answered = os.pipe()
+        asked_read, requested = os.pipe()
+        answered_read, replied = os.pipe()
         request = request_to_json(make_request(checkpoint, [plan]))
         asking = [{"id": 1, "request": request, "sidecar": str(checkpoint.path), "trust_module": False}, *also]
-        os.write(asked, "".join(json.dumps(one) + "\n" for one in asking).encode())
-        driver = Driver(stand_in, answered, cluster)
+        os.write(requested, "".join(json.dumps(one) + "\n" for one in asking).encode())
+        driver = Driver(stand_in, replied, cluster)
         send = driver.send
 
         def say_and_stop(message):
             send(message)
             if message.get("done"):
-                os.close(asked)
+                os.close(requested)
 
         driver.send = say_and_stop
         driver.run(asked_read)
-        os.close(answered)
+        os.close(replied)
         with os.fdopen(answered_read) as responses:
             messages = [json.loads(line) for line in responses]
         os.close(asked_read)
@@ -187,8 +187,8 @@ def test_a_share_that_always_fails_leaves_a_partial_result_with_the_reason(drive
     assert "from seed 50 on failed 4 times: the response was invalid (Invalid JSON" in done["error"]
 
 
-def on_node(name, answer):
-    return json.dumps({**json.loads(answer), "host": f"host-{name}", "node": name})
+def on_node(name, reply):
+    return json.dumps({**json.loads(reply), "host": f"host-{name}", "node": name})
 
 
 OTHER_CODE = {"versions": ["torch 1.0 (here 2.0)"], "package": None, "modules": {}}
@@ -218,8 +218,8 @@ def test_a_node_with_other_code_is_left_out_by_name_and_the_others_play_on(drive
 
 
 def test_when_every_node_has_other_code_it_is_an_error_with_the_names(drive):
-    answer = json.dumps({"host": "host-a", "pid": 1, "node": "a", "code_differences": OTHER_CODE})
-    (done,) = drive(StandIn(lambda number, function, words: answer))
+    reply = json.dumps({"host": "host-a", "pid": 1, "node": "a", "code_differences": OTHER_CODE})
+    (done,) = drive(StandIn(lambda number, function, words: reply))
     assert "its code differs: torch 1.0 (here 2.0)" in done["error"]
     assert (done["exit_code"], "cluster.allow_different_code=true" in done["hint"]) == (2, True)
 

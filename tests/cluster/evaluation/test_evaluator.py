@@ -55,12 +55,12 @@ def evaluation(target, elsewhere, episodes=4):
 
 
 def test_an_evaluation_elsewhere_leaves_what_one_here_leaves(trained_run, target):
-    seen = []
+    observed = []
     with evaluation(target, Elsewhere(target)) as remote:
-        report = remote.evaluate(0, EvaluationCallbacks(seen.append))
+        report = remote.evaluate(0, EvaluationCallbacks(observed.append))
     with EvaluationSession(target, EvaluationOptions(episodes=4)) as local:
         at_home = local.evaluate(0)
-    assert report.episodes == at_home.episodes == tuple(seen)
+    assert report.episodes == at_home.episodes == tuple(observed)
     first, second = ({**line, "seconds": 0} for line in read_batches(trained_run.directory))
     assert {name for name in first if first[name] != second[name]} == {"batch", "file", "simulations", "at"}
 

@@ -98,7 +98,7 @@ class Elsewhere:
 
     def responses(self):
         played, self.waiting = self.waiting, []
-        return [self.spoil(number, self._answer(number, request, seen)) for number, request, seen in played]
+        return [self.spoil(number, self._answer(number, request, observed)) for number, request, observed in played]
 
     def _answer(self, number, request, on_episodes):
         loaded = load_policy_target(f"judged:{request.epoch}", self.run.root).loaded
@@ -130,10 +130,10 @@ def events_of(run):
 
 
 def test_what_comes_back_is_written_down_as_if_evaluated_here(run):
-    answered = list(JobRunner(Elsewhere(run)).run(sent_orders_of(run)))
-    assert [order.status for order in answered] == [Status.DONE, Status.DONE]
+    replied = list(JobRunner(Elsewhere(run)).run(sent_orders_of(run)))
+    assert [order.status for order in replied] == [Status.DONE, Status.DONE]
     remote = {line["epoch"]: line for line in read_batches(run.directory)}
-    for order in answered:
+    for order in replied:
         at_home = evaluate_target(f"judged:{order.target.checkpoint.epoch}", run.root, episodes=2)
         assert order.report.episodes == at_home.episodes
         assert remote[order.target.checkpoint.epoch]["mean"] == at_home.mean == order.mean
@@ -176,8 +176,8 @@ def test_when_ray_is_lost_nobody_is_requested_any_more(run, monkeypatch):
     elsewhere = Elsewhere(
         run, lambda n, result: EvaluationResult(n, result.request, None, 0, RunFailed("Ray is away."), True)
     )
-    answered = list(JobRunner(elsewhere).run(sent_orders_of(run)))
-    assert [order.error for order in answered] == ["Ray is away."] * 2
+    replied = list(JobRunner(elsewhere).run(sent_orders_of(run)))
+    assert [order.error for order in replied] == ["Ray is away."] * 2
     assert elsewhere.count == 1
 
 
@@ -220,15 +220,15 @@ def test_ray_is_not_even_thought_of_when_there_is_nothing_new(run, monkeypatch):
 
 
 def test_the_address_is_handed_on(run, monkeypatch):
-    places = []
+    locations = []
 
     def opened(where):
-        places.append(where.address)
+        locations.append(where.address)
         return Elsewhere(run)
 
     monkeypatch.setattr(requesting_module, "RayClient", opened)
     assert len(list(request_evaluations(sent_orders_of(run), {"address": "head:1"}))) == 2
-    assert places == ["head:1"]
+    assert locations == ["head:1"]
 
 
 def _is_held(run, epoch):

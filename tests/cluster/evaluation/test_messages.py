@@ -48,8 +48,8 @@ def test_numbers_arrive_as_they_were_to_the_last_bit():
 
 
 def test_a_refusal_says_what_and_why():
-    words = {"message": "Not with this policy.", "hint": "Take another.", "exit_code": 2}
-    refused = {"host": "there", "pid": 1, "refused": words}
+    arguments = {"message": "Not with this policy.", "hint": "Take another.", "exit_code": 2}
+    refused = {"host": "there", "pid": 1, "refused": arguments}
     assert read_response(json.dumps(refused), PLAN) == Refusal("Not with this policy.", "Take another.", 2)
 
 

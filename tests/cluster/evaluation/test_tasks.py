@@ -27,9 +27,9 @@ def _fresh_worker(monkeypatch):
     monkeypatch.setattr(tasks, "_evaluators", tasks.OrderedDict())
 
 
-def response_of(*words):
+def response_of(*arguments):
     """The last line of what a worker says of a share."""
-    *progress, response = tasks.play_share(*words)
+    *progress, response = tasks.play_share(*arguments)
     assert all("finished" in json.loads(line) for line in progress)
     return response
 
@@ -66,9 +66,9 @@ def test_a_policy_is_loaded_once_and_the_one_used_longest_ago_is_forgotten(train
 
 
 def _counted(load, loads):
-    def count(self, *words, **named):
+    def count(self, *arguments, **named):
         loads.append(1)
-        return load(self, *words, **named)
+        return load(self, *arguments, **named)
 
     return count
 
@@ -94,15 +94,15 @@ def test_bytes_that_changed_meanwhile_are_refused(asked, change):
         weights = weights[:-1] + bytes([weights[-1] ^ 1])
     else:
         sidecar = sidecar.replace(b"epoch: 3", b"epoch: 4")
-    answer = played(request, sidecar, weights)
-    assert isinstance(answer, Refusal)
-    assert "sha256" in answer.message or "checksum" in answer.message
+    reply = played(request, sidecar, weights)
+    assert isinstance(reply, Refusal)
+    assert "sha256" in reply.message or "checksum" in reply.message
 
 
 def test_other_weights_than_those_of_the_request_are_refused(asked):
     request, sidecar, weights = asked
-    answer = played(replace(request, weights="0" * 64), sidecar, weights)
-    assert "different sha256 than the request" in answer.message
+    reply = played(replace(request, weights="0" * 64), sidecar, weights)
+    assert "different sha256 than the request" in reply.message
 
 
 def test_other_code_is_refused_with_its_files_or_played_and_reported(asked, monkeypatch):
@@ -132,19 +132,19 @@ def tasks_files():
 def test_what_this_policy_cannot_play_is_refused_in_words(asked):
     request, sidecar, weights = asked
     env = EnvConfig(id="Pendulum-v1")
-    answer = played(request, sidecar, weights, env_id=env.id)
-    assert "This policy does not fit 'Pendulum-v1'" in answer.message
+    reply = played(request, sidecar, weights, env_id=env.id)
+    assert "This policy does not fit 'Pendulum-v1'" in reply.message
 
 
 def test_the_reply_says_who_played(asked):
     request, sidecar, weights = asked
-    answer = json.loads(
+    reply = json.loads(
         response_of(
             share_to_json(request, request.plans[0], trust_module=False, code=code_of_process(())), sidecar, weights
         )
     )
-    assert answer["pid"] > 0
-    assert answer["host"]
+    assert reply["pid"] > 0
+    assert reply["host"]
 
 
 def test_progress_is_reported_after_episodes_that_take_long(asked, monkeypatch):

@@ -46,8 +46,8 @@ def test_ranks_are_counted_anew_on_each_machine():
 
 
 def test_under_torchrun_nothing_is_placed(monkeypatch):
-    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
-    for name, value in place.items():
+    location = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "x", "MASTER_PORT": "1"}
+    for name, value in location.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match="RANK=0"):
         launch_on_ray(None, 2)

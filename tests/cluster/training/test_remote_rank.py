@@ -35,8 +35,8 @@ class Method:
     def __init__(self, responses):
         self.calls, self.responses = [], responses
 
-    def remote(self, *words, **options):
-        self.calls.append(words)
+    def remote(self, *arguments, **options):
+        self.calls.append(arguments)
         return self.responses.pop(0) if self.responses else Reference(None, is_ready=False)
 
 

@@ -280,7 +280,7 @@ def test_a_full_disk_keeps_what_was_received_until_there_is_room(pair, monkeypat
     machine.training.save()
     write = run_mirror.write_atomic
 
-    def refuse(*words, **options):
+    def refuse(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(run_mirror, "write_atomic", refuse)

@@ -248,8 +248,8 @@ class PaperActor:
         self.responses, self.calls = responses, []
 
     def __getattr__(self, method):
-        def remote(*words, **options):
-            self.calls.append((method, words))
+        def remote(*arguments, **options):
+            self.calls.append((method, arguments))
             waiting = self.responses.get(method, [])
             return [waiting.pop(0)] if waiting else []
 
@@ -280,7 +280,7 @@ class SinglePaperRay:
 
 
 @pytest.fixture
-def place(tmp_path):
+def location(tmp_path):
     def make(ray, **settings):
         config = TrainConfig.model_validate(settings)
         job = TrainingJob(RunRequest("native", "", {}, "t"), config, tmp_path / "runs")
@@ -304,61 +304,61 @@ def site(sees_runs=True, code=HERE):
 ENDED = {"exit_code": 2, "at": 1.0, "error": "It fell.", "hint": "Stand."}
 
 
-def test_a_trial_starts_writes_its_log_and_says_what_went_wrong(place, tmp_path):
+def test_a_trial_starts_writes_its_log_and_says_what_went_wrong(location, tmp_path):
     reports = [RankReport(1.0, 7, b"trained\n"), RankReport(1.0, 7, b"", True, 2, 1.0, ENDED)]
     ray = SinglePaperRay(site=[site()], start=[""], report=reports)
-    trial = polled(place(ray))
+    trial = polled(location(ray))
     assert (trial.end.exit_code, trial.end.error, trial.end.is_lost) == (2, "It fell. Stand.", False)
     assert (tmp_path / "t.log").read_bytes() == b"trained\n"
     assert ray.killed
-    started = next(words for method, words in ray.actor.calls if method == "start")
+    started = next(arguments for method, arguments in ray.actor.calls if method == "start")
     assert started[0] is None
     assert started[4] is None, "a machine that sees the runs gets nothing"
 
 
-def test_a_machine_without_the_disk_gets_the_run_and_its_copy_is_let_go_at_the_end(place, tmp_path):
+def test_a_machine_without_the_disk_gets_the_run_and_its_copy_is_let_go_at_the_end(location, tmp_path):
     ray = SinglePaperRay(
         site=[site(sees_runs=False)], start=["/tmp/far"], report=[RankReport(1.0, 7, b"", True, 0, 1.0)]
     )
-    trial = polled(place(ray))
+    trial = polled(location(ray))
     assert trial.end.exit_code == 0
-    started = next(words for method, words in ray.actor.calls if method == "start")
+    started = next(arguments for method, arguments in ray.actor.calls if method == "start")
     assert started[4].runs == ()
 
 
-def test_a_machine_that_is_lost_while_it_trains_loses_the_trial(place):
-    trial = polled(place(SinglePaperRay(site=[site()], start=[""], report=[Lost("The node died.")])))
+def test_a_machine_that_is_lost_while_it_trains_loses_the_trial(location):
+    trial = polled(location(SinglePaperRay(site=[site()], start=[""], report=[Lost("The node died.")])))
     assert trial.end.is_lost
     assert trial.end.error == "Ray lost it on host: The node died."
 
 
-def test_one_that_leaves_before_the_process_started_loses_nothing(place):
-    trial = polled(place(SinglePaperRay(site=[Lost("not schedulable")])))
+def test_one_that_leaves_before_the_process_started_loses_nothing(location):
+    trial = polled(location(SinglePaperRay(site=[Lost("not schedulable")])))
     assert (trial.end, trial.failure, trial.has_different_code) == (None, "not schedulable", False)
 
 
-def test_other_code_is_named_unless_it_was_accepted(place):
+def test_other_code_is_named_unless_it_was_accepted(location):
     other = replace(HERE, package="x")
     files = {**package_files(), "algorithms/ppo/update.py": "edited"}
     differences = [{"versions": [], "package": files, "modules": {}}]
-    trial = polled(place(SinglePaperRay(site=[site(code=other)], code_differences=differences)))
+    trial = polled(location(SinglePaperRay(site=[site(code=other)], code_differences=differences)))
     assert trial.has_different_code
     assert "algorithms/ppo/update.py" in trial.failure
-    accepted = place(SinglePaperRay(site=[site(code=other)]), cluster={"allow_different_code": True})
+    accepted = location(SinglePaperRay(site=[site(code=other)]), cluster={"allow_different_code": True})
     assert polled(accepted).failure == ""
 
 
-def test_a_trial_that_was_stopped_before_it_began_does_not_begin(place):
+def test_a_trial_that_was_stopped_before_it_began_does_not_begin(location):
     ray = SinglePaperRay()
-    trial = place(ray)
+    trial = location(ray)
     trial.stop()
     assert polled(trial).end.exit_code == 143
     assert "start" not in [method for method, _ in ray.actor.calls]
 
 
-def test_one_that_is_stopped_while_it_starts_receives_of_it_as_soon_as_it_can(place):
+def test_one_that_is_stopped_while_it_starts_receives_of_it_as_soon_as_it_can(location):
     ray = SinglePaperRay(site=[site()], start=[""])
-    trial = place(ray)
+    trial = location(ray)
     trial.poll()
     trial.stop()
     polled(trial)

@@ -61,8 +61,8 @@ class CountingBatch:
         return np.full((4, 4, 3), self.steps[world], np.uint8)
 
     def capture(self):
-        kept = {"seeds": self.seeds, "steps": self.steps, "playing": self.playing}
-        return {name: list(values) for name, values in kept.items()} | {"returns": self.returns.copy()}
+        stored = {"seeds": self.seeds, "steps": self.steps, "playing": self.playing}
+        return {name: list(values) for name, values in stored.items()} | {"returns": self.returns.copy()}
 
     def restore(self, state):
         self.seeds, self.steps, self.playing = (list(state[name]) for name in ("seeds", "steps", "playing"))

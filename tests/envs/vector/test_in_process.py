@@ -257,11 +257,11 @@ def test_captured_and_restored_it_goes_on_as_if_nothing_had_happened():
         return InProcessEnvs(lambda: make_env(EnvConfig(id="CartPole-v1", max_episode_steps=15)), 3)
 
     def play(envs, steps, out):
-        seen = []
+        observed = []
         for step in range(steps):
             result = envs.step(np.array([step % 2, 1, 0]), out)
-            seen.append((out.tolist(), result.rewards, [ending.episode for ending in result.endings]))
-        return seen
+            observed.append((out.tolist(), result.rewards, [ending.episode for ending in result.endings]))
+        return observed
 
     envs, out = cartpoles(), np.zeros((3, 4), np.float32)
     assert envs.why_inexact() == ""
@@ -304,11 +304,11 @@ def test_how_an_episode_stands_is_known_between_steps():
     envs, out = InProcessEnvs(Counting, 2), np.zeros((2, 2), np.float32)
     envs.reset([1, 2], out)
     assert envs.episode_progress(1) == (0.0, 0)
-    told = []
+    reports = []
     for _ in range(4):
         envs.step(np.zeros(2, np.int64), out)
-        told.append(envs.episode_progress(1))
-    assert told == [(1.0, 1), (3.0, 2), (0.0, 0), (1.0, 1)]
+        reports.append(envs.episode_progress(1))
+    assert reports == [(1.0, 1), (3.0, 2), (0.0, 0), (1.0, 1)]
 
 
 def test_an_episode_that_was_stepped_elsewhere_goes_on_where_it_was_placed():

@@ -39,15 +39,15 @@ def both(env_id, count=3, threads=2, **settings):
 
 def played(envs, steps, out, seed=0):
     """Everything that a trainer gets, as bits."""
-    chance, seen = np.random.default_rng(seed), []
+    chance, observed = np.random.default_rng(seed), []
     size = envs.interface.action_space.size
     for _ in range(steps):
         result = envs.step(chance.normal(size=(envs.count, size)).astype(np.float32), out)
         finals = [
             (end.env_index, end.final_observation.tolist(), end.final_observation.dtype) for end in result.endings
         ]
-        seen.append((out.tolist(), list(result.rewards), finals, [end.episode for end in result.endings]))
-    return seen
+        observed.append((out.tolist(), list(result.rewards), finals, [end.episode for end in result.endings]))
+    return observed
 
 
 def rows(envs):
@@ -93,12 +93,12 @@ def test_a_state_goes_from_the_batch_to_single_environments_and_back(env_id):
     assert batch.why_inexact() == ""
     batch.reset([1, 2, 3], out)
     played(batch, 25, out)
-    state, seen = batch.capture(), out.copy()
+    state, observed = batch.capture(), out.copy()
     expected = played(batch, 60, out, seed=1)
     for other in (alone, batch):
         other.reset([7, 8, 9], out)
         other.restore(state)
-        out[:] = seen
+        out[:] = observed
         assert played(other, 60, out, seed=1) == expected
     middle = alone.capture()
     going_on = played(alone, 30, out, seed=2)
@@ -197,7 +197,7 @@ def test_a_batch_requested_by_name_is_refused_with_the_reason_where_it_does_not_
 def test_the_check_plays_as_many_steps_as_it_says(monkeypatch):
     counted = []
     step = InProcessEnvs.step
-    monkeypatch.setattr(InProcessEnvs, "step", lambda *words: counted.append(1) or step(*words))
+    monkeypatch.setattr(InProcessEnvs, "step", lambda *arguments: counted.append(1) or step(*arguments))
     assert why_not_batched(maker("HalfCheetah-v5")) == ""
     assert len(counted) == mujoco_batch.CHECKED_STEPS
 

@@ -47,8 +47,8 @@ def test_health_is_checked_at_and_around_every_limit(env_id):
     qpos, qvel = np.zeros((600, nq)), np.zeros((600, nv))
     qpos[:, 1] = 1.25
     for row in range(600):
-        place = chance.integers(1, nq + nv)
-        (qpos if place < nq else qvel)[row, place if place < nq else place - nq] = chance.choice(values)
+        location = chance.integers(1, nq + nv)
+        (qpos if location < nq else qvel)[row, location if location < nq else location - nq] = chance.choice(values)
     rule = rule_for(env)(env, Still(qpos, qvel))
     rule.record_state()
     result = rule.evaluate_step(np.zeros((600, env.model.nu), np.float32))

@@ -59,14 +59,14 @@ def vector(count=4):
 
 
 def played(envs, steps, on_step=lambda: None):
-    out, told = np.zeros((envs.count, 4), np.float32), []
+    out, reports = np.zeros((envs.count, 4), np.float32), []
     envs.reset(range(envs.count), out)
     chance = np.random.default_rng(1)
     for _ in range(steps):
         result = envs.step(chance.integers(2, size=envs.count), out)
-        told.append((out.tobytes(), list(result.rewards), [ending.episode for ending in result.endings]))
+        reports.append((out.tobytes(), list(result.rewards), [ending.episode for ending in result.endings]))
         on_step()
-    return told, envs.capture()
+    return reports, envs.capture()
 
 
 def test_watched_environments_play_exactly_as_unwatched_ones(writer, reader, monkeypatch):
@@ -84,10 +84,10 @@ def test_steps_and_episodes_of_the_run_are_in_the_beat(writer, reader):
     inner = vector()
     view = LiveView(writer, 1.0, 64)
     watched = PublishedEnvs(inner, frame_source(inner), view, steps_taken=1000, rows=8)
-    told, _ = played(watched, 60, lambda: check_again(view, reader))
+    reports, _ = played(watched, 60, lambda: check_again(view, reader))
     beat = reader.heartbeat()
     assert beat.env_steps == 1000 + 60 * 8
-    assert beat.episodes == sum(len(endings) for _, _, endings in told) > 0
+    assert beat.episodes == sum(len(endings) for _, _, endings in reports) > 0
 
 
 def test_steps_of_an_engine_count_and_environments_are_updated_only_when_shown(writer, reader):

@@ -42,8 +42,8 @@ def test_equal_fields_share_the_same_memory(memory):
 
 
 def test_every_field_begins_on_a_line_of_its_own(memory):
-    places = [part.ctypes.data for part in lay_out(memory, FIELDS).values()]
-    assert all(place % LINE == 0 for place in places)
+    locations = [part.ctypes.data for part in lay_out(memory, FIELDS).values()]
+    assert all(location % LINE == 0 for location in locations)
 
 
 def test_memory_that_cannot_be_had_is_an_error_now_and_not_a_signal_later(memory, monkeypatch):

@@ -31,13 +31,13 @@ class Asking(gymnasium.Env):
 @pytest.fixture
 def found():
     """What was found in two environments: in their resets, then in their second step."""
-    seen = []
-    envs = InProcessEnvs(lambda: Asking(lambda: seen.append(find_step(sys._getframe()))), 2, first_index=4)
+    observed = []
+    envs = InProcessEnvs(lambda: Asking(lambda: observed.append(find_step(sys._getframe()))), 2, first_index=4)
     out = np.zeros((2, 1), np.float32)
     envs.reset([10, 20], out)
     for _ in range(2):
         envs.step(np.array([3, 1]), out)
-    return seen
+    return observed
 
 
 def test_outside_of_any_step_there_is_none():

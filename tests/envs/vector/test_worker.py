@@ -91,7 +91,7 @@ def test_a_failure_is_sent_with_its_message_and_traceback(lines, error, told):
     assert "test_worker.py" in content["traceback"]
 
 
-class Telling(gymnasium.Env):
+class Reporting(gymnasium.Env):
     """Calls `hear` with its name whenever it is reset or stepped."""
 
     observation_space = action_space = spaces.Discrete(9)
@@ -112,14 +112,14 @@ class Telling(gymnasium.Env):
 
 
 def test_every_step_and_reset_finds_its_environment_and_step_marked():
-    heard, out = [], np.zeros(2, np.int64)
+    received, out = [], np.zeros(2, np.int64)
     share = WorkerShare(
-        lambda: Telling(lambda what: heard.append((what, *share.mark.tolist()))), 2, None, first_index=5
+        lambda: Reporting(lambda what: received.append((what, *share.mark.tolist()))), 2, None, first_index=5
     )
     share.reset([1, 2], out)
     for _ in range(2):
         share.step(np.zeros(2, np.int64), out)
-    assert heard == [
+    assert received == [
         *[("reset", 5, 0), ("reset", 6, 0)],
         *[("step", 5, 1), ("step", 6, 1)],
         *[("step", 5, 2), ("reset", 5, 0), ("step", 6, 2), ("reset", 6, 0)],
@@ -132,7 +132,7 @@ def test_endings_and_failures_have_the_index_that_everybody_knows():
             raise KeyError("oh")
 
     out = np.zeros(2, np.int64)
-    share = WorkerShare(lambda: Telling(hear), 2, None, first_index=5)
+    share = WorkerShare(lambda: Reporting(hear), 2, None, first_index=5)
     share.reset([1, 2], out)
     share.step(np.zeros(2, np.int64), out)
     with pytest.raises(RunFailed, match=r"Environment 6 \(seed 2\) raised KeyError at step 2"):
@@ -144,7 +144,7 @@ def test_an_environment_that_cannot_begin_is_named():
         if share.mark[0] == 6:
             raise KeyError("oh")
 
-    share = WorkerShare(lambda: Telling(hear), 2, None, first_index=5)
+    share = WorkerShare(lambda: Reporting(hear), 2, None, first_index=5)
     with pytest.raises(RunFailed, match=r"Environment 6 \(seed 2\) raised KeyError when it began"):
         share.reset([1, 2], np.zeros(2, np.int64))
 

@@ -114,12 +114,12 @@ def eventually(condition, seconds=20.0):
 
 
 def played(envs, steps, out, actions):
-    seen = []
+    observed = []
     for step in range(steps):
         result = envs.step(actions[step], out)
         finals = [(end.final_observation.tolist(), end.final_observation.dtype) for end in result.endings]
-        seen.append((out.copy().tolist(), list(result.rewards), finals, [end.episode for end in result.endings]))
-    return seen
+        observed.append((out.copy().tolist(), list(result.rewards), finals, [end.episode for end in result.endings]))
+    return observed
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", pytest.param("Pendulum-v1", marks=pytest.mark.full)])
@@ -296,10 +296,10 @@ def test_what_an_environment_prints_goes_to_the_log_and_disturbs_nothing(capfd):
     for _ in range(3):
         envs.step(np.array([0, 1, 2, 3]), out)
     envs.close()
-    said, told = capfd.readouterr()
-    assert "SAID BY" not in said
-    assert "SAID BY AN ENVIRONMENT" in told
-    assert "AND TO THE DESCRIPTOR" in told
+    reported, reports = capfd.readouterr()
+    assert "SAID BY" not in reported
+    assert "SAID BY AN ENVIRONMENT" in reports
+    assert "AND TO THE DESCRIPTOR" in reports
     assert out[3].tolist() == [40, 0]
 
 

@@ -11,7 +11,9 @@ from palaestra.loggers.wandb.batch import pack_messages, unpack_message
 
 def through_the_wire(samples):
     """What W&B's session is told in the end."""
-    return [told for message in pack_messages(samples) for told in unpack_message(json.loads(json.dumps(message)))]
+    return [
+        reports for message in pack_messages(samples) for reports in unpack_message(json.loads(json.dumps(message)))
+    ]
 
 
 def columns(step, *returns):
@@ -47,8 +49,8 @@ def test_an_interval_arrives_with_its_extremes_and_its_episodes_as_one_row():
 
 
 def test_what_is_not_a_number_arrives_as_that():
-    ((told,),) = [through_the_wire([Sample(1, {"loss": math.nan})])]
-    assert math.isnan(told["values"]["loss"])
+    ((reports,),) = [through_the_wire([Sample(1, {"loss": math.nan})])]
+    assert math.isnan(reports["values"]["loss"])
 
 
 def test_samples_of_other_names_between_them_keep_their_place():
@@ -66,11 +68,11 @@ def test_episodes_come_before_the_scalars_as_rows_in_their_order():
 
 
 def test_episodes_with_more_to_say_keep_it():
-    said = EpisodeResult(
+    reported = EpisodeResult(
         seed=3, total_reward=-7.0, length=7, terminated=True, env_step=9, extras={"residual": 0, "rank": 23}
     )
     plain = EpisodeResult(seed=None, total_reward=1.0, length=7, terminated=True, env_step=9)
-    episodes, _ = through_the_wire([Sample(9, {}, episodes=(said, plain))])
+    episodes, _ = through_the_wire([Sample(9, {}, episodes=(reported, plain))])
     assert episodes["rows"] == [[9, -7.0, 0, 23], [9, 1.0, None, None]]
 
 
@@ -80,9 +82,9 @@ def test_many_are_cut_into_messages_and_none_is_lost(monkeypatch, limit, count):
     samples = [Sample(step, {"loss": float(step)}, episodes=columns(step, float(step))) for step in range(1, 11)]
     kind = "samples" if limit == "SAMPLES_PER_MESSAGE" else "returns"
     assert sum(message["kind"] == kind for message in pack_messages(samples)) == 4
-    told = through_the_wire(samples)
-    assert [one["values"]["loss"] for one in told if one["kind"] == "sample"] == list(range(1, 11))
-    assert [row[1] for one in told if one["kind"] == "episodes" for row in one["rows"]] == list(range(1, 11))
+    reports = through_the_wire(samples)
+    assert [one["values"]["loss"] for one in reports if one["kind"] == "sample"] == list(range(1, 11))
+    assert [row[1] for one in reports if one["kind"] == "episodes" for row in one["rows"]] == list(range(1, 11))
 
 
 def test_nothing_written_is_no_message():

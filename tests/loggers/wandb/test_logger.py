@@ -162,8 +162,8 @@ def test_a_resumed_run_sends_no_point_episode_or_checkpoint_twice(fake, run, sam
 
 def test_an_evaluation_that_comes_late_is_sent_and_after_a_resume_exactly_once(fake, run, samples):
     """Its step was passed long before; the session before the resume sent that of step 512, and not that of 1024."""
-    judged = {step: Sample(step, {"eval/episodic_return": float(step)}) for step in (512, 1024, 1536)}
-    for written in ([*samples[:4], judged[512]], [judged[512], judged[1024], *samples[3:5], judged[1536]]):
+    evaluated = {step: Sample(step, {"eval/episodic_return": float(step)}) for step in (512, 1024, 1536)}
+    for written in ([*samples[:4], evaluated[512]], [evaluated[512], evaluated[1024], *samples[3:5], evaluated[1536]]):
         logger = open_logger(run)
         for sample in written:
             logger.write(sample)
@@ -198,8 +198,8 @@ def test_tables_and_files_arrive_under_their_names(fake, run, tmp_path):
     logger.files_made("discovery", "algorithm", [scheme, tmp_path / "gone.json"])
     logger.close()
     assert [call["values"] for call in fake("log")] == [{"tables/benchmark": [["01RUN", 3.5], ["01RUN", None]]}]
-    (kept,) = fake("log_artifact")
-    assert (kept["name"], kept["files"], kept["aliases"]) == ("fake-discovery", ["scheme.json"], ["latest"])
+    (stored,) = fake("log_artifact")
+    assert (stored["name"], stored["files"], stored["aliases"]) == ("fake-discovery", ["scheme.json"], ["latest"])
     assert [call["path"] for call in fake("save")] == ["algorithm/scheme.json"]
 
 
@@ -238,10 +238,10 @@ def test_whatever_wandb_does_the_trainer_receives_of_it_once_and_is_never_held_u
     before = time.monotonic()
     fanout.close()
     assert time.monotonic() - before < TIMEOUT_SECONDS, "what hangs does so for ten minutes"
-    (said,) = dropped
+    (reported,) = dropped
     expected = {"raise": f"no luck in {place}", "hang": "did not finish within 0.5 s", "exit": "exit code 7"}[how]
-    assert expected in said
-    assert "wandb.log" in said
+    assert expected in reported
+    assert "wandb.log" in reported
     *seconds, last = seconds
     assert max(seconds, default=0.0) < 0.4  # a write that waited for W&B would have taken at least its grace
     assert last < TIMEOUT_SECONDS / 2  # the one that noticed has ended the process, and gave it no grace
@@ -253,8 +253,8 @@ def test_a_wandb_that_gave_up_but_lingers_is_ended_without_grace(fake, run, samp
     fanout = LoggerFanout(lambda name, error: dropped.append(str(error)))
     fanout.add("wandb", lambda: open_logger(run, grace_seconds=TIMEOUT_SECONDS))
     seconds = write_until_dropped_or(fanout, dropped, samples, TIMEOUT_SECONDS)
-    (said,) = dropped
-    assert "no luck in init" in said
+    (reported,) = dropped
+    assert "no luck in init" in reported
     assert max(seconds) < TIMEOUT_SECONDS / 2
 
 

@@ -118,9 +118,9 @@ def test_a_policy_plays_a_seed_exactly_as_an_evaluation_does(runs, env, determin
         play_out(match)
         match.next_round()
     plan = make_plan("first:3", env, episodes=3, seed=11, deterministic=deterministic)
-    judged = play(plan, load_policy_target("first:3", runs.root).loaded.policy, lambda: make_playable(env))
+    evaluated = play(plan, load_policy_target("first:3", runs.root).loaded.policy, lambda: make_playable(env))
     assert runs.ended("seed")[:3] == list(plan.seeds) == [11, 12, 13]
-    assert runs.ended()[:3] == pytest.approx([episode.total_reward for episode in judged.episodes])
+    assert runs.ended()[:3] == pytest.approx([episode.total_reward for episode in evaluated.episodes])
     match.close()
 
 

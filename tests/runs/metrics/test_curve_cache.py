@@ -56,19 +56,19 @@ def test_a_curve_is_what_the_database_says_while_it_grows(directory, cache):
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_is_written_rewound_and_resumed_the_cache_agrees(directory, tmp_path, monkeypatch, seed, at_once):
     monkeypatch.setattr(curve_cache, "SAMPLES_PER_TRANSACTION", at_once)
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     cache = CurveCache(tmp_path / "cache")
     step = 0
     writer = MetricsWriter(directory.metrics_file)
     for _ in range(60):
-        move = dice.choices(["write", "late", "rewind", "reopen", "look", "restart"], [8, 2, 1, 1, 4, 1])[0]
+        move = rng.choices(["write", "late", "rewind", "reopen", "look", "restart"], [8, 2, 1, 1, 4, 1])[0]
         if move == "write":
-            step += dice.randint(1, 5)
-            writer.write(Sample(step, {"a": dice.random(), "b": dice.random()}, {"t": 1.0}, at=dice.random()))
+            step += rng.randint(1, 5)
+            writer.write(Sample(step, {"a": rng.random(), "b": rng.random()}, {"t": 1.0}, at=rng.random()))
         elif move == "late":
-            writer.write(Sample(dice.randint(0, step), {"a": dice.random(), "eval": dice.random()}, at=dice.random()))
+            writer.write(Sample(rng.randint(0, step), {"a": rng.random(), "eval": rng.random()}, at=rng.random()))
         elif move == "rewind":
-            step = dice.randint(0, step)
+            step = rng.randint(0, step)
             writer.rewind(step)
         elif move == "reopen":
             writer.close()
@@ -97,14 +97,14 @@ def interval_of(values, first):
 def test_a_curve_whose_later_part_are_intervals_has_the_extremes_and_counts_of_every_value(
     directory, cache, tmp_path, restarts
 ):
-    dice, values = random.Random(1), []
+    rng, values = random.Random(1), []
     with MetricsWriter(directory.metrics_file) as writer:
         for step in range(1, 101):
-            values.append(dice.random())
+            values.append(rng.random())
             writer.write(Sample(step, {"a": values[-1]}, at=1000.0 + step))
         curve(cache, directory, "a")  # so far without intervals
         for first in range(101, 1501, 4):
-            some = [dice.gauss(0, 1) if first != 777 else 99.0 for _ in range(4)]
+            some = [rng.gauss(0, 1) if first != 777 else 99.0 for _ in range(4)]
             values += some
             writer.write(interval_of(some, first))
             if first % 200 == 101:
@@ -250,10 +250,10 @@ def test_a_forgotten_run_leaves_nothing(directory, cache, tmp_path):
 
 
 def test_a_chart_of_a_long_run_has_every_spike_while_it_grows(directory, cache):
-    dice = random.Random(1)
+    rng = random.Random(1)
     with MetricsWriter(directory.metrics_file) as writer:
         for step in range(3000):
-            writer.write(Sample(step, {"a": 100.0 if step == 1234 else dice.random()}, at=float(step)))
+            writer.write(Sample(step, {"a": 100.0 if step == 1234 else rng.random()}, at=float(step)))
             if step % 500 == 0:
                 found = cache.chart(directory, "a", 10)
                 assert found.count.sum() == step + 1

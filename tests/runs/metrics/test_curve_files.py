@@ -24,8 +24,8 @@ from palaestra.runs.metrics.curve_files import (
 
 
 def points(first, last, seed=0):
-    dice = random.Random(seed * 1000 + first)
-    return np.array([(step * 7, 1e9 + step, dice.gauss(0, 1)) for step in range(first, last)], POINT)
+    rng = random.Random(seed * 1000 + first)
+    return np.array([(step * 7, 1e9 + step, rng.gauss(0, 1)) for step in range(first, last)], POINT)
 
 
 @pytest.fixture
@@ -62,10 +62,10 @@ def test_what_was_written_verifies_and_a_flipped_bit_in_any_level_does_not(long,
 @pytest.mark.parametrize("axis", ["step", "time"])
 def test_whatever_window_is_requested_no_point_is_lost_and_none_comes_twice(long, tmp_path, buckets, axis):
     curve, everything = long
-    dice = random.Random(buckets)
+    rng = random.Random(buckets)
     x = everything["step" if axis == "step" else "at"]
     for _ in range(20):
-        low, high = sorted(dice.uniform(x[0] - 5, x[-1] + 5) for _ in range(2))
+        low, high = sorted(rng.uniform(x[0] - 5, x[-1] + 5) for _ in range(2))
         found = window(tmp_path, curve, buckets, axis, low, high)
         inside = everything[(x >= low) & (x <= high)]
         assert found["count"].sum() == len(inside)

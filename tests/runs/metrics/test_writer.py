@@ -317,12 +317,12 @@ def test_an_evaluation_that_writes_just_now_is_waited_for(tmp_path, monkeypatch)
     brief = MetricsWriter(tmp_path / "metrics.db")
     looks = []
 
-    def look_away(seconds):
+    def disconnect(seconds):
         looks.append(seconds)
         if len(looks) == 3:
             brief.close()
 
-    monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", look_away)
+    monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", disconnect)
     with wait_for_writer(tmp_path / "metrics.db"):
         assert len(looks) == 3
 
@@ -340,9 +340,9 @@ def test_it_may_fold_in_what_a_killed_training_left_for_many_seconds_and_the_run
     monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", a_second_goes_by)
     with wait_for_writer(tmp_path / "metrics.db"):
         assert now[0] == 30.0
-    (told,) = caplog.messages
-    assert told.startswith("The run waits for its metrics: ")
-    assert f"process {os.getpid()}" in told
+    (reports,) = caplog.messages
+    assert reports.startswith("The run waits for its metrics: ")
+    assert f"process {os.getpid()}" in reports
 
 
 def test_whoever_never_leaves_is_named_in_the_end(tmp_path, monkeypatch):
@@ -368,12 +368,12 @@ def test_somebody_who_reads_all_of_a_finished_file_is_waited_for(path, impatient
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN").execute("SELECT count(*) FROM samples").fetchone()
 
-        def look_away(seconds):
+        def disconnect(seconds):
             looks.append(seconds)
             if len(looks) == 2:
                 reader.execute("COMMIT")
 
-        monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", look_away)
+        monkeypatch.setattr("palaestra.runs.metrics.writer.time.sleep", disconnect)
         with wait_for_writer(path) as writer:
             writer.write(Sample(1, {"loss": 1.0}))
     assert len(looks) == 2

@@ -35,7 +35,7 @@ def a_request(method="GET"):
     return Request({"type": "http", "method": method, "headers": [], "path": "/", "query_string": b""})
 
 
-async def sent_by(answer, while_sending=lambda: None, breaks=False):
+async def sent_by(reply, while_sending=lambda: None, breaks=False):
     pieces = []
 
     async def receive():
@@ -47,7 +47,7 @@ async def sent_by(answer, while_sending=lambda: None, breaks=False):
         if breaks:
             raise OSError("the caller has gone")
 
-    await answer({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
+    await reply({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
     return b"".join(pieces)
 
 
@@ -77,15 +77,15 @@ def test_the_sidecar_in_a_download_is_valid(directory):
 
 
 def test_retention_keeps_a_checkpoint_during_its_download(directory):
-    seen = []
+    observed = []
 
     def refresh_changed():
         with reserve_if_unused(directory.checkpoints, 10) as is_free:
-            seen.append(is_free)
+            observed.append(is_free)
 
     asyncio.run(sent_by(CheckpointArchive(directory, 10, a_request()), refresh_changed))
-    assert seen
-    assert not any(seen)
+    assert observed
+    assert not any(observed)
     with reserve_if_unused(directory.checkpoints, 10) as is_free:
         assert is_free
 
@@ -190,10 +190,10 @@ def test_a_huge_central_directory_is_not_read():
 
 
 def test_encrypted_entries_and_unknown_compression_are_refused():
-    for offset, value, words in ((8, 1, "encrypted"), (10, 99, "unsupported compression")):
+    for offset, value, arguments in ((8, 1, "encrypted"), (10, 99, "unsupported compression")):
         content = bytearray(packed(("a", "1"), method=zipfile.ZIP_STORED).getvalue())
         struct.pack_into("<H", content, content.find(b"PK\x01\x02") + offset, value)
-        with pytest.raises(RefusedFile, match=words):
+        with pytest.raises(RefusedFile, match=arguments):
             entries_of(io.BytesIO(content))
 
 

@@ -79,10 +79,10 @@ def test_an_invalid_target_is_refused(client, make_run, save_checkpoint, target,
 def test_a_download_is_a_zip_of_sidecar_and_weights(client, make_run, save_checkpoint):
     directory = make_run("first")
     save_checkpoint(directory, 10)
-    answer = client.get("/api/runs/first/checkpoints/10/download")
-    assert answer.headers["content-type"] == "application/zip"
-    assert 'filename="first-10.zip"' in answer.headers["content-disposition"]
-    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+    reply = client.get("/api/runs/first/checkpoints/10/download")
+    assert reply.headers["content-type"] == "application/zip"
+    assert 'filename="first-10.zip"' in reply.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(reply.content)) as archive:
         assert archive.testzip() is None
         assert archive.namelist() == [sidecar_name(10), model_name(10)]
         assert archive.read(model_name(10)) == (directory.checkpoints / model_name(10)).read_bytes()
@@ -156,13 +156,13 @@ def test_a_trainer_state_removed_during_a_survey_is_not_damage(directory, monkey
     before = SidecarCache().survey(directory).checkpoints[1]
     commit(directory, 20, {model_name(20): b"weights", state.name: b"state"}, before)
 
-    def drop_then_look(folder, checkpoint):
+    def drop_then_check(folder, checkpoint):
         if checkpoint.epoch == 20 and state.exists():
             rewrite_sidecar(folder, replace(checkpoint, files={model_name(20): checkpoint.files[model_name(20)]}))
             state.unlink()
         refresh_changed(folder, checkpoint)
 
-    monkeypatch.setattr(checkpoints, "check_sizes", drop_then_look)
+    monkeypatch.setattr(checkpoints, "check_sizes", drop_then_check)
     found = SidecarCache().survey(directory)
     assert not state.exists()
     assert [list(one.files) for one in found.checkpoints] == [[model_name(epoch)] for epoch in (10, 20, 30)]

@@ -18,7 +18,7 @@ STATUS = ClusterStatus(
 )
 
 
-class Asked:
+class Requested:
     """Stands for a cluster that responds when the test says so."""
 
     def __init__(self, result):
@@ -42,12 +42,12 @@ def wait_until(condition):
 
 
 def test_a_reply_does_not_wait_for_the_cluster():
-    asked = Asked(STATUS)
-    monitor = ClusterMonitor(asked)
+    requested = Requested(STATUS)
+    monitor = ClusterMonitor(requested)
     first = monitor.describe("10.0.0.1:6379")
     assert (first["is_refreshing"], first["checked_at"], first["nodes"]) == (True, None, [])
     monitor.describe("10.0.0.1:6379")
-    asked.may_respond.set()
+    requested.may_respond.set()
     wait_until(lambda: not monitor.describe("10.0.0.1:6379")["is_refreshing"])
     found = monitor.describe("10.0.0.1:6379")
     assert [(node["host"], node["state"], node["cpus_used"]) for node in found["nodes"]] == [
@@ -55,16 +55,16 @@ def test_a_reply_does_not_wait_for_the_cluster():
         ("worker-1", "silent", 0.0),
     ]
     assert found["jobs"][0]["command"] == "palaestra eval run=x remote=true"
-    assert asked.times == 1  # a fresh state is not asked for again
+    assert requested.times == 1  # a fresh state is not asked for again
 
 
 def test_a_failed_refresh_keeps_the_last_nodes_and_reports_the_error(monkeypatch):
-    asked = Asked(STATUS)
-    asked.may_respond.set()
-    monitor = ClusterMonitor(asked)
+    requested = Requested(STATUS)
+    requested.may_respond.set()
+    monitor = ClusterMonitor(requested)
     monitor.describe("a:1")
     wait_until(lambda: monitor.describe("a:1")["nodes"])
-    asked.result = RunFailed("The cluster at a:1 did not respond.", "Is its head running?")
+    requested.result = RunFailed("The cluster at a:1 did not respond.", "Is its head running?")
     monkeypatch.setattr(cluster, "FRESH_SECONDS", 0.0)
     wait_until(lambda: monitor.describe("a:1")["error"])
     found = monitor.describe("a:1")
@@ -86,9 +86,9 @@ def test_the_clusters_of_runs_that_have_not_ended_are_known(client, daemon, monk
 
 def test_the_route_lists_clusters_with_their_nodes(client, context, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
-    asked = Asked(STATUS)
-    asked.may_respond.set()
-    context.services[cluster.SERVICE] = ClusterMonitor(asked)
+    requested = Requested(STATUS)
+    requested.may_respond.set()
+    context.services[cluster.SERVICE] = ClusterMonitor(requested)
     wait_until(lambda: client.get("/api/clusters").json()["clusters"][0]["nodes"])
     (only,) = client.get("/api/clusters").json()["clusters"]
     assert only["address"] == "10.0.0.1:6379"

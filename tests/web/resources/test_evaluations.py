@@ -18,8 +18,8 @@ def test_the_episodes_of_an_evaluation_are_returned(client, make_run):
         directory.evaluations / "10-1.json", {"schema_version": 1, "rows": [{"seed": 1, "total_reward": float("nan")}]}
     )
     assert [file["name"] for file in client.get("/api/runs/first/evaluations").json()["files"]] == ["10-1.json"]
-    answer = client.get("/api/runs/first/evaluations/10-1.json").json()
-    assert answer["rows"] == [{"seed": 1, "total_reward": "NaN"}]
+    reply = client.get("/api/runs/first/evaluations/10-1.json").json()
+    assert reply["rows"] == [{"seed": 1, "total_reward": "NaN"}]
 
 
 def test_a_run_without_evaluations_has_an_empty_list(client, make_run):
@@ -34,8 +34,8 @@ def test_damaged_files_are_409_with_their_name(client, make_run):
     (directory.evaluations / "list.json").write_text("[]")
     (directory.evaluations / "deep.json").write_text("[" * 100_000)
     for name in ("torn.json", "list.json", "deep.json"):
-        answer = client.get(f"/api/runs/first/evaluations/{name}")
-        assert answer.status_code == 409
-        assert name in answer.json()["error"]["message"]
+        reply = client.get(f"/api/runs/first/evaluations/{name}")
+        assert reply.status_code == 409
+        assert name in reply.json()["error"]["message"]
     directory.eval_summary_file.write_text("{")
     assert client.get("/api/runs/first/evaluations").status_code == 409

@@ -15,17 +15,17 @@ def directory(make_run):
 
 
 def log(client, **query):
-    answer = client.get("/api/runs/first/log", params={name.strip("_"): value for name, value in query.items()})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    reply = client.get("/api/runs/first/log", params={name.strip("_"): value for name, value in query.items()})
+    assert reply.status_code == 200, reply.text
+    return reply.json()
 
 
 def test_tail_returns_the_last_lines(client, directory):
     directory.output_file().write_text("".join(f"line {number}\n" for number in range(1000)))
-    answer = log(client, tail=3)
-    assert answer["text"] == "line 997\nline 998\nline 999\n"
-    assert answer["next"] == answer["size"] == directory.output_file().stat().st_size
-    assert answer["from"] == answer["size"] - len(answer["text"])
+    reply = log(client, tail=3)
+    assert reply["text"] == "line 997\nline 998\nline 999\n"
+    assert reply["next"] == reply["size"] == directory.output_file().stat().st_size
+    assert reply["from"] == reply["size"] - len(reply["text"])
 
 
 def test_an_unfinished_line_counts_as_one(client, directory):
@@ -39,10 +39,10 @@ def test_reading_from_next_returns_every_byte_once(client, directory):
     directory.output_file().write_text(text)
     gathered, position = "", 0
     while True:
-        answer = log(client, **{"from": position, "limit": 17})
-        gathered += answer["text"]
-        position = answer["next"]
-        if position == answer["size"]:
+        reply = log(client, **{"from": position, "limit": 17})
+        gathered += reply["text"]
+        position = reply["next"]
+        if position == reply["size"]:
             break
     assert gathered == text
 
@@ -54,11 +54,11 @@ def test_escape_codes_are_stored_and_invalid_utf8_is_replaced(client, directory)
 
 def test_a_partial_character_is_left_for_the_next_piece_unless_alone(client, directory):
     directory.output_file().write_bytes("ab€".encode()[:-1])
-    answer = log(client)
-    assert (answer["text"], answer["next"], answer["size"]) == ("ab", 2, 4)
+    reply = log(client)
+    assert (reply["text"], reply["next"], reply["size"]) == ("ab", 2, 4)
     with directory.output_file().open("ab") as stream:
         stream.write("€".encode()[-1:])
-    assert log(client, **{"from": answer["next"]})["text"] == "€"
+    assert log(client, **{"from": reply["next"]})["text"] == "€"
     directory.output_file().write_bytes(b"ab\xe2")
     assert log(client, **{"from": 2})["text"] == "\ufffd"
 
@@ -74,22 +74,22 @@ def test_no_cut_loses_a_character(text, cut):
 
 def test_a_truncated_log_is_read_from_its_start(client, directory):
     directory.output_file().write_text("new\n")
-    answer = log(client, **{"from": 5000})
-    assert (answer["from"], answer["text"]) == (0, "new\n")
+    reply = log(client, **{"from": 5000})
+    assert (reply["from"], reply["text"]) == (0, "new\n")
 
 
 def test_a_long_line_loses_its_start(client, directory):
     directory.output_file().write_bytes(b"first\n" + "é".encode() * 100_000)
-    answer = log(client, tail=1, limit=1001)
-    assert answer["text"] == "é" * 500
-    assert answer["next"] == answer["size"]
+    reply = log(client, tail=1, limit=1001)
+    assert reply["text"] == "é" * 500
+    assert reply["next"] == reply["size"]
 
 
 def test_streams_are_selected_by_name_and_worker_falls_back_to_the_first_rank(client, directory):
     directory.log_file(0).write_text("rank zero\n")
     directory.log_file(1).write_text("rank one\n")
-    answer = log(client)
-    assert (answer["text"], answer["streams"]) == ("rank zero\n", ["rank_0", "rank_1"])
+    reply = log(client)
+    assert (reply["text"], reply["streams"]) == ("rank zero\n", ["rank_0", "rank_1"])
     assert log(client, stream="rank_1")["text"] == "rank one\n"
     directory.output_file().write_text("")
     assert log(client)["stream"] == "rank_0"

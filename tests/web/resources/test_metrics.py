@@ -23,16 +23,16 @@ def write(directory, steps, **more):
 
 
 def series(client, **query):
-    answer = client.get("/api/metrics", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["series"]
+    reply = client.get("/api/metrics", params=query)
+    assert reply.status_code == 200, reply.text
+    return reply.json()["series"]
 
 
 def test_metric_names_are_returned_with_their_newest_values(client, make_run):
     write(make_run("first"), range(25))
-    answer = client.get("/api/runs/first/metrics").json()
-    assert answer["names"] == ["SPS", "a", "b"]
-    assert answer["last"]["a"] == {"step": 24, "value": 4.0}
+    reply = client.get("/api/runs/first/metrics").json()
+    assert reply["names"] == ["SPS", "a", "b"]
+    assert reply["last"]["a"] == {"step": 24, "value": 4.0}
 
 
 def test_series_of_several_runs_are_returned_in_the_requested_order(client, make_run):
@@ -95,12 +95,12 @@ def test_columns_contain_the_same_values_as_json(client, make_run):
     with MetricsWriter(directory.metrics_file) as writer:
         writer.write(Sample(100, {"a": math.nan}))
     query = {"run": ["first", "first"], "name": ["a", "missing"], "buckets": 70, "from": 20}
-    answer = client.get("/api/metrics", params={**query, "form": "columns"})
-    assert answer.headers["content-type"] == "application/octet-stream"
-    begin = 4 + int.from_bytes(answer.content[:4], "little")
-    told, numbers = json.loads(answer.content[4:begin])["series"], np.frombuffer(answer.content[begin:])
+    reply = client.get("/api/metrics", params={**query, "form": "columns"})
+    assert reply.headers["content-type"] == "application/octet-stream"
+    begin = 4 + int.from_bytes(reply.content[:4], "little")
+    reports, numbers = json.loads(reply.content[4:begin])["series"], np.frombuffer(reply.content[begin:])
     expected = series(client, **query)
-    assert told == [{"run": one["run"], "name": one["name"], "length": len(one["x"])} for one in expected]
+    assert reports == [{"run": one["run"], "name": one["name"], "length": len(one["x"])} for one in expected]
     columns = [one[column] for one in expected for column in ("x", "min", "max", "mean", "count", "bad")]
     assert [None if math.isnan(number) else number for number in numbers] == [x for column in columns for x in column]
     assert None in expected[0]["mean"]
@@ -171,8 +171,8 @@ def test_sparklines_are_returned_for_a_list_of_runs(client, make_run):
 )
 def test_what_cannot_be_requested_is_refused(client, make_run, query):
     make_run("first")
-    answer = client.get(f"/api/metrics?{query}")
-    assert answer.status_code == 422, answer.text
+    reply = client.get(f"/api/metrics?{query}")
+    assert reply.status_code == 422, reply.text
 
 
 def test_ranges_beyond_all_steps_are_accepted(client, make_run):
@@ -191,9 +191,9 @@ def test_an_unknown_run_is_not_found(client, make_run):
 def test_damaged_metrics_are_named(client, make_run):
     directory = make_run("first")
     directory.metrics_file.write_bytes(b"no database at all, but long enough to be looked at" * 100)
-    answer = client.get("/api/metrics?run=first&name=a")
-    assert answer.status_code == 409
-    assert "metrics.db" in answer.json()["error"]["message"]
+    reply = client.get("/api/metrics?run=first&name=a")
+    assert reply.status_code == 409
+    assert "metrics.db" in reply.json()["error"]["message"]
 
 
 def curve(*values):
@@ -204,14 +204,14 @@ def curve(*values):
 def unpacked(content):
     """Number by number, without numpy."""
     (length,) = struct.unpack_from("<I", content)
-    told, place, found = json.loads(content[4 : 4 + length])["series"], 4 + length, []
-    for one in told:
+    reports, location, found = json.loads(content[4 : 4 + length])["series"], 4 + length, []
+    for one in reports:
         columns = {}
         for column in COLUMNS:
-            columns[column] = list(struct.unpack_from(f"<{one['length']}d", content, place))
-            place += 8 * one["length"]
+            columns[column] = list(struct.unpack_from(f"<{one['length']}d", content, location))
+            location += 8 * one["length"]
         found.append((one["run"], one["name"], columns))
-    assert place == len(content)
+    assert location == len(content)
     return found
 
 

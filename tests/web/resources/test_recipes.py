@@ -71,17 +71,17 @@ def test_the_form_of_a_script_has_its_arguments(client, tmp_path):
 
 
 def test_a_missing_script_is_named(client, tmp_path):
-    answer = client.get("/api/kinds/cleanrl/form", params={"script": str(tmp_path / "none.py")})
-    assert answer.status_code in {404, 422}
-    assert "none.py" in answer.json()["error"]["message"]
+    reply = client.get("/api/kinds/cleanrl/form", params={"script": str(tmp_path / "none.py")})
+    assert reply.status_code in {404, 422}
+    assert "none.py" in reply.json()["error"]["message"]
 
 
 def test_scripts_of_a_scanned_checkout_are_listed(client, tmp_path):
     assert client.get("/api/kinds/cleanrl/checkouts").json() == {"checkouts": []}
     (tmp_path / "ppo.py").write_text(SCRIPT)
-    answer = client.post("/api/kinds/cleanrl/checkouts", json={"path": str(tmp_path)})
-    assert answer.status_code == 200
-    ((checkout),) = answer.json()["checkouts"]
+    reply = client.post("/api/kinds/cleanrl/checkouts", json={"path": str(tmp_path)})
+    assert reply.status_code == 200
+    ((checkout),) = reply.json()["checkouts"]
     assert checkout["path"] == str(tmp_path)
     assert {
         "path": str(tmp_path / "ppo.py"),
@@ -90,7 +90,7 @@ def test_scripts_of_a_scanned_checkout_are_listed(client, tmp_path):
         "actions": "discrete",
         "missing_packages": [],
     } in (checkout["scripts"])
-    assert client.get("/api/kinds/cleanrl/checkouts").json() == answer.json()
+    assert client.get("/api/kinds/cleanrl/checkouts").json() == reply.json()
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_an_invalid_checkout_is_refused(client, kind, path, status):
 
 def test_a_folder_without_scripts_is_refused(client, tmp_path):
     (tmp_path / "empty").mkdir()
-    answer = client.post("/api/kinds/cleanrl/checkouts", json={"path": str(tmp_path / "empty")})
-    assert answer.status_code == 422
-    assert "No script that takes an env_id" in answer.json()["error"]["message"]
+    reply = client.post("/api/kinds/cleanrl/checkouts", json={"path": str(tmp_path / "empty")})
+    assert reply.status_code == 422
+    assert "No script that takes an env_id" in reply.json()["error"]["message"]
 
 
 def test_the_keys_of_a_training_are_those_of_its_config():

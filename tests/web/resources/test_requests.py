@@ -3,9 +3,9 @@ from palaestra.web.resources.requests import RunBody
 
 
 def check(client, **request):
-    answer = client.post("/api/requests/check", json=request)
-    assert answer.status_code == 200
-    return answer.json()
+    reply = client.post("/api/requests/check", json=request)
+    assert reply.status_code == 200
+    return reply.json()
 
 
 def test_a_request_is_completed_without_a_run(client):

@@ -17,7 +17,7 @@ from palaestra.evaluation.summary import read_batches
 from palaestra.rendering.frame_buffer import frame_buffer_path
 from palaestra.runs.documents import read_config
 from palaestra.runs.journal import Journal
-from palaestra.runs.status import with_state, read_record, write_record
+from palaestra.runs.status import read_record, with_state, write_record
 from palaestra.runs.store import RunStore
 from palaestra.web.resources.run_data import Run, describe_run, describe_runs
 
@@ -143,9 +143,9 @@ def queued(client, daemon, tmp_path):
     client.post("/api/runs", json={"kind": "nap", "config": {"seconds": 600}})
 
     def submit(kind, config, **request):
-        answer = client.post("/api/runs", json={"kind": kind, "config": config, **request})
-        assert answer.status_code == 201, answer.text
-        return answer.json()["run"]["id"]
+        reply = client.post("/api/runs", json={"kind": kind, "config": config, **request})
+        assert reply.status_code == 201, reply.text
+        return reply.json()["run"]["id"]
 
     return submit
 
@@ -159,9 +159,9 @@ def in_a_shell(client, daemon, run):
         "PALAESTRA_RUNS_DIR": str(daemon.root),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    words = ["bash", "-c", f"exec {command}"]
+    arguments = ["bash", "-c", f"exec {command}"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(words, env=environment, **pipes) as process:
+    with subprocess.Popen(arguments, env=environment, **pipes) as process:
         try:
             yield process
         finally:
@@ -184,15 +184,15 @@ def test_the_command_recreates_the_run_for_every_kind(client, daemon, queued, tm
         config = {**config, "script": str(tmp_path / "my script.py")}
     run = queued(kind, config, name="taken", recipe="cartpole" if kind == "native" else "")
     with in_a_shell(client, daemon, run) as process:
-        _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
+        _, reported = process.communicate(timeout=120)
+    assert process.returncode == 0, reported
     made = RunStore(daemon.root).resolve("latest")
     assert made.id != run
-    asked = read_config(daemon.directory(run))
+    requested = read_config(daemon.directory(run))
     if kind == "native":  # the queued run is not started: its network still follows from the observations
-        assert asked["policy"].pop("graph") == "auto"
-        asked["policy"]["graph"] = "mlp"
-    assert read_config(made) == asked
+        assert requested["policy"].pop("graph") == "auto"
+        requested["policy"]["graph"] = "mlp"
+    assert read_config(made) == requested
 
 
 @pytest.mark.slow
@@ -204,8 +204,8 @@ def test_the_command_of_an_evaluation_plays_the_same_batches(client, daemon, que
     with in_a_shell(client, daemon, run) as process:
         assert "eval batch 1 | episodes=2" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
+        _, reported = process.communicate(timeout=60)
+    assert process.returncode == 130, reported
     assert read_batches(trained)[0]["seed"] == 7
 
 

@@ -24,12 +24,12 @@ def test_an_artifact_is_sent_as_an_attachment(client, make_run):
     (directory.artifacts / "page.html").write_text(HTML)
     listed = client.get("/api/runs/first/artifacts").json()["artifacts"]
     assert [file["name"] for file in listed] == ["page.html"]
-    answer = client.get("/api/runs/first/artifacts/page.html")
-    assert answer.text == HTML
-    assert answer.headers["content-disposition"].startswith("attachment")
-    assert "sandbox" in answer.headers["content-security-policy"]
-    assert answer.headers["content-type"] == "application/octet-stream"
-    assert answer.headers["x-content-type-options"] == "nosniff"
+    reply = client.get("/api/runs/first/artifacts/page.html")
+    assert reply.text == HTML
+    assert reply.headers["content-disposition"].startswith("attachment")
+    assert "sandbox" in reply.headers["content-security-policy"]
+    assert reply.headers["content-type"] == "application/octet-stream"
+    assert reply.headers["x-content-type-options"] == "nosniff"
 
 
 def test_a_link_is_not_listed(client, make_run, tmp_path):
@@ -103,25 +103,25 @@ CONTENT = os.urandom(5000)
 
 
 @pytest.fixture
-def film(make_run):
+def recording(make_run):
     directory = make_run("first")
     (directory.videos / "10-seed1.mp4").write_bytes(CONTENT)
     (directory.videos / "notes.txt").write_text("no film")
     return directory
 
 
-def test_only_videos_are_listed(client, film):
+def test_only_videos_are_listed(client, recording):
     videos = client.get("/api/runs/first/videos").json()["videos"]
     assert [(video["name"], video["bytes"]) for video in videos] == [("10-seed1.mp4", 5000)]
 
 
-def test_a_video_is_sent_with_its_type(client, film):
-    answer = client.get("/api/runs/first/videos/10-seed1.mp4")
-    assert answer.content == CONTENT
-    assert answer.headers["content-type"] == "video/mp4"
+def test_a_video_is_sent_with_its_type(client, recording):
+    reply = client.get("/api/runs/first/videos/10-seed1.mp4")
+    assert reply.content == CONTENT
+    assert reply.headers["content-type"] == "video/mp4"
 
 
-def test_range_requests_are_served_for_one_version(client, film):
+def test_range_requests_are_served_for_one_version(client, recording):
     path = "/api/runs/first/videos/10-seed1.mp4"
     etag = client.get(path).headers["etag"]
     part = client.get(path, headers={"range": "bytes=100-199", "if-range": etag})
@@ -132,20 +132,20 @@ def test_range_requests_are_served_for_one_version(client, film):
     assert client.get(path, headers={"if-none-match": etag}).status_code == 304
 
 
-def test_a_range_behind_the_end_is_416_with_the_size(client, film):
-    answer = client.get("/api/runs/first/videos/10-seed1.mp4", headers={"range": "bytes=5000-"})
-    assert answer.status_code == 416
-    assert answer.headers["content-range"] == "bytes */5000"
-    assert "5000 bytes" in answer.json()["error"]["hint"]
+def test_a_range_behind_the_end_is_416_with_the_size(client, recording):
+    reply = client.get("/api/runs/first/videos/10-seed1.mp4", headers={"range": "bytes=5000-"})
+    assert reply.status_code == 416
+    assert reply.headers["content-range"] == "bytes */5000"
+    assert "5000 bytes" in reply.json()["error"]["hint"]
 
 
-def test_asking_for_the_head_gives_the_length(client, film):
-    answer = client.head("/api/runs/first/videos/10-seed1.mp4")
-    assert answer.headers["content-length"] == "5000"
-    assert answer.content == b""
+def test_asking_for_the_head_gives_the_length(client, recording):
+    reply = client.head("/api/runs/first/videos/10-seed1.mp4")
+    assert reply.headers["content-length"] == "5000"
+    assert reply.content == b""
 
 
-def test_other_files_are_not_videos(client, film):
+def test_other_files_are_not_videos(client, recording):
     assert client.get("/api/runs/first/videos/notes.txt").status_code == 404
     assert client.get("/api/runs/nobody/videos").status_code == 404
 
@@ -157,10 +157,10 @@ def test_replays_are_listed_and_sent_as_stored(client, make_run, tmp_path):
         writer.add({"x": 1})
     listed = client.get("/api/runs/first/replays").json()["replays"]
     assert [replay["name"] for replay in listed] == [path.name]
-    answer = client.get(f"/api/runs/first/replays/{path.name}")
-    assert answer.headers["content-type"] == "application/gzip"
-    assert "content-encoding" not in answer.headers
-    (tmp_path / "copy.json.gz").write_bytes(answer.content)
+    reply = client.get(f"/api/runs/first/replays/{path.name}")
+    assert reply.headers["content-type"] == "application/gzip"
+    assert "content-encoding" not in reply.headers
+    (tmp_path / "copy.json.gz").write_bytes(reply.content)
     assert read_replay_file(tmp_path / "copy.json.gz").steps == [b'{"x":1}']
 
 

@@ -31,8 +31,8 @@ def test_the_list_is_filtered_sorted_and_paged(client, make_run):
         make_run(name)
 
     def names(query):
-        answer = client.get(f"/api/runs?{query}").json()
-        return [run["name"] for run in answer["runs"]], answer["total"]
+        reply = client.get(f"/api/runs?{query}").json()
+        return [run["name"] for run in reply["runs"]], reply["total"]
 
     assert names("") == (["Berta", "anna", "Carl"], 3)
     assert names("sort=name&order=asc") == (["anna", "Berta", "Carl"], 3)

@@ -13,9 +13,9 @@ NAP = {"kind": "nap", "config": {"seconds": 60}}
 
 
 def submit(client, **changes):
-    answer = client.post("/api/runs", json={**NAP, **changes})
-    assert answer.status_code == 201, answer.text
-    return answer.json()["run"]
+    reply = client.post("/api/runs", json={**NAP, **changes})
+    assert reply.status_code == 201, reply.text
+    return reply.json()["run"]
 
 
 def wait_for(daemon, run_id, *states, seconds=60.0):
@@ -59,11 +59,11 @@ def test_a_queued_run_has_a_position_and_can_be_cancelled(client, daemon):
 
 
 def test_all_errors_of_a_request_are_returned_and_nothing_is_created(client, daemon):
-    answer = client.post(
+    reply = client.post(
         "/api/runs", json={"kind": "nap", "name": "a/b", "executor": "cloud", "config": {"x": 1, "y": 2}}
     )
-    assert answer.status_code == 422
-    assert [field["key"] for field in answer.json()["error"]["fields"]] == ["name", "executor", "x", "y"]
+    assert reply.status_code == 422
+    assert [field["key"] for field in reply.json()["error"]["fields"]] == ["name", "executor", "x", "y"]
     native = client.post("/api/runs", json={"recipe": "cartpole", "config": {"ppo": {"gamma": 7}, "totl_steps": 1}})
     assert sorted(field["key"] for field in native.json()["error"]["fields"]) == ["ppo.gamma", "totl_steps"]
     assert client.post("/api/runs", json={"kind": "nobody"}).json()["error"]["fields"][0]["key"] == "kind"
@@ -115,8 +115,8 @@ def test_an_evaluation_accepts_a_seed_and_records_replays(client, daemon, make_r
     save_checkpoint(run)
     submit(client)  # takes the only place
     made = client.post(f"/api/runs/{run.id}/evaluate", json={"seed": 0, "replays": True}).json()["run"]
-    asked = read_request(daemon.directory(made["id"])).config
-    assert (asked["seed"], asked["replays"]) == (0, True)
+    requested = read_request(daemon.directory(made["id"])).config
+    assert (requested["seed"], requested["replays"]) == (0, True)
     plain = client.post(f"/api/runs/{run.id}/evaluate", json={}).json()["run"]
     assert {"seed", "replays"} & set(read_request(daemon.directory(plain["id"])).config) == set()
     assert client.post(f"/api/runs/{run.id}/evaluate", json={"seed": -1}).status_code == 422
@@ -125,9 +125,9 @@ def test_an_evaluation_accepts_a_seed_and_records_replays(client, daemon, make_r
 def test_tags_and_notes_are_stored_and_searchable(client, make_run):
     run = make_run("first")
     make_run("second")
-    answer = client.patch(f"/api/runs/{run.id}", json={"tags": ["b", "a", "a"], "note": "a <b>note</b>"})
-    assert answer.json()["run"]["tags"] == ["a", "b"]
-    assert answer.json()["run"]["note"] == "a <b>note</b>"
+    reply = client.patch(f"/api/runs/{run.id}", json={"tags": ["b", "a", "a"], "note": "a <b>note</b>"})
+    assert reply.json()["run"]["tags"] == ["a", "b"]
+    assert reply.json()["run"]["note"] == "a <b>note</b>"
     assert client.patch(f"/api/runs/{run.id}", json={"note": "other"}).json()["run"]["tags"] == ["a", "b"]
     assert [one["name"] for one in client.get("/api/runs?tag=a&tag=b").json()["runs"]] == ["first"]
     assert client.get("/api/runs?tag=a&tag=c").json()["total"] == 0
@@ -136,9 +136,9 @@ def test_tags_and_notes_are_stored_and_searchable(client, make_run):
 
 def test_only_a_queued_run_can_change_its_priority(client, make_run):
     run = make_run("first")
-    answer = client.patch(f"/api/runs/{run.id}", json={"priority": 5})
-    assert answer.status_code == 409
-    assert "Only a run in the queue" in answer.text
+    reply = client.patch(f"/api/runs/{run.id}", json={"priority": 5})
+    assert reply.status_code == 409
+    assert "Only a run in the queue" in reply.text
     assert client.patch(f"/api/runs/{run.id}", json={"priority": 1001}).status_code == 422
 
 
@@ -151,8 +151,8 @@ def test_a_full_disk_is_507_and_a_full_queue_503(client, daemon, monkeypatch):
         return submit
 
     monkeypatch.setattr(daemon, "submit", refuse(StoreRefused("no room", "make some")))
-    answer = client.post("/api/runs", json=NAP)
-    assert (answer.status_code, answer.json()["error"]["hint"]) == (507, "make some")
+    reply = client.post("/api/runs", json=NAP)
+    assert (reply.status_code, reply.json()["error"]["hint"]) == (507, "make some")
     monkeypatch.setattr(daemon, "submit", refuse(QueueFull("too many")))
     assert client.post("/api/runs", json=NAP).status_code == 503
 
@@ -170,9 +170,9 @@ def test_a_full_index_is_507_and_runs_are_still_listed(client, daemon):
 def test_the_diff_lists_differences_of_two_configs(client, make_run):
     here = make_run("here", config={"seed": 1, "ppo": {"gamma": 0.9, "clip": 0.2}, "only": None})
     there = make_run("there", config={"seed": 1, "ppo": {"gamma": 0.99, "clip": 0.2}, "more": [1]})
-    answer = client.get("/api/runs/here/diff?other=there").json()
-    assert (answer["here"], answer["there"]) == (here.id, there.id)
-    assert answer["differences"] == [
+    reply = client.get("/api/runs/here/diff?other=there").json()
+    assert (reply["here"], reply["there"]) == (here.id, there.id)
+    assert reply["differences"] == [
         {"key": "more", "here": None, "there": [1], "only": "there"},
         {"key": "only", "here": None, "there": None, "only": "here"},
         {"key": "ppo.gamma", "here": 0.9, "there": 0.99, "only": ""},

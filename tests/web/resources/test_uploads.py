@@ -184,15 +184,15 @@ def archive(parts):
 
 
 def left_behind(context):
-    place = DaemonDirectory(context.daemon.root).path / "uploads"
-    return list(place.iterdir()) if place.exists() else []
+    location = DaemonDirectory(context.daemon.root).path / "uploads"
+    return list(location.iterdir()) if location.exists() else []
 
 
 def test_an_upload_can_be_inspected_listed_and_downloaded(client, context, archive, parts):
-    answer = client.post("/api/checkpoints?name=friend", content=archive, headers=ZIP)
-    assert answer.status_code == 201, answer.text
-    target = answer.json()["target"]
-    assert answer.json()["checkpoint"]["epoch"] == 10
+    reply = client.post("/api/checkpoints?name=friend", content=archive, headers=ZIP)
+    assert reply.status_code == 201, reply.text
+    target = reply.json()["target"]
+    assert reply.json()["checkpoint"]["epoch"] == 10
     assert client.get("/api/checkpoints/inspect", params={"target": target}).json()["env"]["id"] == "CartPole-v1"
     listed = client.get("/api/runs/friend/checkpoints").json()["checkpoints"]
     assert [one["epoch"] for one in listed] == [10]
@@ -205,24 +205,24 @@ def test_an_upload_can_be_inspected_listed_and_downloaded(client, context, archi
 def test_a_download_can_be_uploaded(client, archive):
     first = client.post("/api/checkpoints", content=archive, headers=ZIP).json()["run"]
     again = client.get(f"/api/runs/{first}/checkpoints/10/download").content
-    answer = client.post("/api/checkpoints", content=again, headers=ZIP)
-    assert answer.status_code == 201
-    assert answer.json()["run"] != first
+    reply = client.post("/api/checkpoints", content=again, headers=ZIP)
+    assert reply.status_code == 201
+    assert reply.json()["run"] != first
 
 
 def test_a_page_can_send_sidecar_and_weights_concatenated(client, context, parts):
     headers = {"content-type": "application/octet-stream"}
-    answer = client.post("/api/checkpoints", content=b"".join(parts), headers=headers)
-    assert answer.status_code == 201
-    verify(context.daemon.directory(answer.json()["run"]).checkpoints, 10)
+    reply = client.post("/api/checkpoints", content=b"".join(parts), headers=headers)
+    assert reply.status_code == 201
+    verify(context.daemon.directory(reply.json()["run"]).checkpoints, 10)
 
 
 def test_a_refused_upload_leaves_no_run_and_no_file(client, context, archive):
     before = len(context.daemon.runs())
     for content in (b"", b"no zip", archive[:-30], archive.replace(b"CartPole", b"CartPale"), b"\x80\x04]\x94."):
-        answer = client.post("/api/checkpoints", content=content, headers=ZIP)
-        assert answer.status_code == 409, answer.text
-        assert "refused" in answer.json()["error"]["message"]
+        reply = client.post("/api/checkpoints", content=content, headers=ZIP)
+        assert reply.status_code == 409, reply.text
+        assert "refused" in reply.json()["error"]["message"]
     assert len(list(context.daemon.root.glob("01*"))) == before
     assert left_behind(context) == []
 
@@ -243,9 +243,9 @@ def test_a_full_disk_is_507_with_the_reason(client, context, archive, monkeypatc
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(uploads, "create_uploaded_run", refuse)
-    answer = client.post("/api/checkpoints", content=archive, headers=ZIP)
-    assert answer.status_code == 507
-    assert "No space left" in answer.json()["error"]["message"]
+    reply = client.post("/api/checkpoints", content=archive, headers=ZIP)
+    assert reply.status_code == 507
+    assert "No space left" in reply.json()["error"]["message"]
     assert left_behind(context) == []
 
 
@@ -264,8 +264,8 @@ def test_a_form_of_a_page_cannot_upload(client, archive):
 
 @pytest.mark.parametrize("name", ["a/b", "..", "x" * 101, "origin"])
 def test_an_invalid_name_is_refused(client, archive, name):
-    answer = client.post("/api/checkpoints", params={"name": name}, content=archive, headers=ZIP)
-    assert answer.status_code == 422, answer.text
+    reply = client.post("/api/checkpoints", params={"name": name}, content=archive, headers=ZIP)
+    assert reply.status_code == 422, reply.text
 
 
 def test_partial_uploads_of_a_killed_daemon_are_removed(client, context, archive):

@@ -49,9 +49,9 @@ def browser(context, anonymous):
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_a_foreign_page_is_refused_even_with_the_token(client, method, origin):
-    answer = client.request(method, "/api/runs", headers={"origin": origin})
-    assert answer.status_code == 403
-    assert "access-control-allow-origin" not in answer.headers
+    reply = client.request(method, "/api/runs", headers={"origin": origin})
+    assert reply.status_code == 403
+    assert "access-control-allow-origin" not in reply.headers
 
 
 @pytest.mark.fault("W9")
@@ -109,8 +109,8 @@ def test_only_allowed_hosts_are_served(client, host, status):
 
 
 def test_a_wildcard_bind_allows_the_connected_address_but_no_name(context):
-    place = ServerAddress("0.0.0.0", 7878)
-    app = build_app(replace(context, address=place))
+    location = ServerAddress("0.0.0.0", 7878)
+    app = build_app(replace(context, address=location))
     with TestClient(app, base_url="http://10.1.2.3:7878", headers=bearer(context)) as client:
         assert client.get("/api/system").status_code == 200  # the test client says that it connected there
         assert client.get("/api/system", headers={"host": "10.1.2.4:7878"}).status_code == 421
@@ -125,8 +125,8 @@ def bearer(context):
 @pytest.mark.parametrize("doubled", ["host", "origin"])
 def test_duplicate_host_and_origin_headers_are_refused(client, doubled):
     value = {"host": "127.0.0.1:7878", "origin": OURS}[doubled]
-    answer = client.get("/api/system", headers=[(doubled, value), (doubled, value)])
-    assert answer.status_code == 400
+    reply = client.get("/api/system", headers=[(doubled, value), (doubled, value)])
+    assert reply.status_code == 400
 
 
 @pytest.mark.fault("W1")
@@ -147,8 +147,8 @@ def test_duplicate_host_and_origin_headers_are_refused(client, doubled):
 def test_a_wrong_token_is_401(context, anonymous, value):
     token = context.token.read()
     header = value.format(token=token, other=new_token(), cookie=cookie_value(token))
-    answer = anonymous.get("/api/system", headers={"authorization": header})
-    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    reply = anonymous.get("/api/system", headers={"authorization": header})
+    assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
@@ -187,8 +187,8 @@ def test_a_renewed_token_invalidates_the_old_one(context, browser, client):
 @pytest.mark.fault("W2")
 def test_a_form_of_a_foreign_page_cannot_write(client):
     for kind in ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain", ""):
-        answer = client.post("/api/runs", content=b'{"recipe": "cartpole"}', headers={"content-type": kind})
-        assert answer.status_code == 415
+        reply = client.post("/api/runs", content=b'{"recipe": "cartpole"}', headers={"content-type": kind})
+        assert reply.status_code == 415
     assert client.get("/api/runs").json()["total"] == 0
 
 
@@ -249,8 +249,10 @@ def test_a_refused_request_is_logged_on_one_line_without_the_query(anonymous, ca
 def test_a_refused_socket_is_logged_as_a_websocket(anonymous, caplog):
     with anonymous.websocket_connect(SOCKET) as socket, pytest.raises(WebSocketDisconnect):
         socket.receive_text()
-    said = [record.getMessage() for record in caplog.records if record.name == "palaestra.web.security.authentication"]
-    assert said == ["refused 401: WEBSOCKET /api/events"]
+    reported = [
+        record.getMessage() for record in caplog.records if record.name == "palaestra.web.security.authentication"
+    ]
+    assert reported == ["refused 401: WEBSOCKET /api/events"]
 
 
 def test_the_token_and_codes_are_in_no_log_line(context, client, anonymous, caplog):
@@ -266,10 +268,10 @@ def test_the_token_and_codes_are_in_no_log_line(context, client, anonymous, capl
     client.get(f"/api/system?token={secrets[0]}")
     client.get("/api/nowhere")
     assert caplog.records
-    said = "\n".join(
+    reported = "\n".join(
         record.getMessage() for record in caplog.records if not record.name.startswith(("http", "asyncio"))
     )
-    assert [secret for secret in secrets if secret in said] == []
+    assert [secret for secret in secrets if secret in reported] == []
 
 
 class Inner:
@@ -286,13 +288,13 @@ class Inner:
 
 def ask(context, inner, address=None, kind="http", host="127.0.0.1:7878", server=("127.0.0.1", 7878), **headers):
     """What the middleware itself sends and how often it listens; without anything of starlette around it."""
-    sent, heard = [], []
+    sent, received = [], []
     given = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
     scope = {"type": kind, "path": "/api/x", "query_string": b"", "headers": given, "server": server}
     scope |= {"method": "GET"} if kind == "http" else {}
 
     async def receive():
-        heard.append(1)
+        received.append(1)
         return {"type": "websocket.connect"}
 
     async def send(message):
@@ -302,7 +304,7 @@ def ask(context, inner, address=None, kind="http", host="127.0.0.1:7878", server
         inner, context.token, address or context.address, lambda method, path: "public" in headers
     )
     asyncio.run(middleware(scope, receive, send))
-    return sent, len(heard)
+    return sent, len(received)
 
 
 def test_the_credential_is_stored_in_the_scope(context):
@@ -314,9 +316,9 @@ def test_the_credential_is_stored_in_the_scope(context):
 
 
 def test_a_refused_socket_is_opened_and_closed_with_the_reason(context):
-    sent, heard = ask(context, Inner(), kind="websocket")
+    sent, received = ask(context, Inner(), kind="websocket")
     closed = {"type": "websocket.close", "code": 4401, "reason": "A token is required."}
-    assert (sent, heard) == ([{"type": "websocket.accept"}, closed], 1)
+    assert (sent, received) == ([{"type": "websocket.accept"}, closed], 1)
 
 
 def test_the_next_message_after_a_renewed_token_closes_the_socket(context):

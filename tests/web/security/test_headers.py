@@ -33,17 +33,17 @@ WANTED = {
 def test_every_response_has_the_security_headers(client, anonymous, method, path):
     with_token = client.request(method, path)
     del anonymous.headers["authorization"]
-    for answer in (with_token, anonymous.request(method, path), anonymous.request(method, path, headers={"host": "x"})):
-        assert {name: answer.headers[name] for name in WANTED} == WANTED
-        assert answer.headers["content-security-policy"] in {CONTENT_POLICY, PAGE_POLICY}
-        assert "server" not in answer.headers
+    for reply in (with_token, anonymous.request(method, path), anonymous.request(method, path, headers={"host": "x"})):
+        assert {name: reply.headers[name] for name in WANTED} == WANTED
+        assert reply.headers["content-security-policy"] in {CONTENT_POLICY, PAGE_POLICY}
+        assert "server" not in reply.headers
 
 
 def test_login_has_the_security_headers(context, anonymous):
-    answer = anonymous.get(login_link(context.address.url, context.codes))
-    assert answer.status_code == 303
-    assert {name: answer.headers[name] for name in WANTED} == WANTED
-    assert answer.headers["cache-control"] == "no-store"
+    reply = anonymous.get(login_link(context.address.url, context.codes))
+    assert reply.status_code == 303
+    assert {name: reply.headers[name] for name in WANTED} == WANTED
+    assert reply.headers["cache-control"] == "no-store"
 
 
 def test_a_socket_refused_with_a_response_has_the_security_headers(client):
@@ -64,10 +64,10 @@ def test_an_internal_error_has_the_security_headers_and_no_details(context, clie
     with pytest.raises(ZeroDivisionError):
         client.get("/api/system")
     client._transport.raise_server_exceptions = False
-    answer = client.get("/api/system")
-    assert answer.status_code == 500
-    assert "secret detail" not in answer.text
-    assert answer.headers["content-security-policy"] == CONTENT_POLICY
+    reply = client.get("/api/system")
+    assert reply.status_code == 500
+    assert "secret detail" not in reply.text
+    assert reply.headers["content-security-policy"] == CONTENT_POLICY
 
 
 @pytest.mark.fault("W10")

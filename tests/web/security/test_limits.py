@@ -30,9 +30,9 @@ MEBIBYTE = 1 << 20
 TIMEOUT_SECONDS = 60.0  # far beyond what anything here takes, also on a busy machine
 
 
-def status(answer):
-    assert answer.startswith(b"HTTP/1.1 "), answer[:80]
-    return int(answer.split()[1])
+def status(reply):
+    assert reply.startswith(b"HTTP/1.1 "), reply[:80]
+    return int(reply.split()[1])
 
 
 def post(live, path="/api/runs", **headers):
@@ -41,9 +41,9 @@ def post(live, path="/api/runs", **headers):
 
 @pytest.mark.fault("W7")
 def test_an_announced_gigabyte_is_413_at_once(live):
-    answer = live.raw(post(live, content_length=1 << 30, connection="keep-alive"))
-    assert status(answer) == 413
-    assert b"connection: close" in answer.lower()
+    reply = live.raw(post(live, content_length=1 << 30, connection="keep-alive"))
+    assert status(reply) == 413
+    assert b"connection: close" in reply.lower()
 
 
 def test_a_body_at_the_limit_is_read_and_one_byte_more_is_413(live):
@@ -75,21 +75,21 @@ def test_an_endless_chunked_body_is_cut_off_without_being_stored(live):
 @pytest.mark.parametrize("path", ["/api/runs", "/api/nowhere"])
 def test_an_endless_body_without_a_token_is_not_read(live, path):
     request = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{live.port}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
-    answer = live.raw(request + b"5\r\nhello\r\n")  # the end of the body never comes
-    assert status(answer) == 401
-    assert b"connection: close" in answer.lower()
+    reply = live.raw(request + b"5\r\nhello\r\n")  # the end of the body never comes
+    assert status(reply) == 401
+    assert b"connection: close" in reply.lower()
 
 
 def test_an_unknown_path_with_an_unfinished_body_is_404_and_closed(live):
-    answer = live.raw(post(live, "/api/nowhere", content_length=100, connection="keep-alive") + b"{")
-    assert status(answer) == 404
+    reply = live.raw(post(live, "/api/nowhere", content_length=100, connection="keep-alive") + b"{")
+    assert status(reply) == 404
 
 
 @pytest.mark.fault("W7")
 def test_a_slow_body_is_408(live, monkeypatch):
     monkeypatch.setattr(request_parsing, "BODY_SECONDS", 0.3)
-    answer = live.raw(post(live, content_length=100, connection="keep-alive") + b"{")
-    assert status(answer) == 408
+    reply = live.raw(post(live, content_length=100, connection="keep-alive") + b"{")
+    assert status(reply) == 408
 
 
 def test_a_complete_body_keeps_the_connection_open(live):
@@ -99,20 +99,20 @@ def test_a_complete_body_keeps_the_connection_open(live):
         headers = {**live.bearer, "content-type": "application/json"}
         connection.request("POST", "/api/requests/parse", b'{"yaml": "a: 1"}', headers)
         used.add(connection.sock.getsockname())
-        answer = connection.getresponse()
-        assert (answer.status, answer.read()) == (200, b'{"config":{"a":1}}')
+        reply = connection.getresponse()
+        assert (reply.status, reply.read()) == (200, b'{"config":{"a":1}}')
     connection.close()
     assert len(used) == 1
 
 
-def answered(announced, messages=(), reads=0, said=(), kind="http"):
+def replied(announced, messages=(), reads=0, reported=(), kind="http"):
     """The headers of an answer that begins after so many messages were read, with nothing of a server around it."""
     coming, sent = iter(messages), []
 
     async def app(scope, receive, send):
         for _ in range(reads):
             await receive()
-        await send({"type": "http.response.start", "status": 200, **({"headers": list(said)} if said else {})})
+        await send({"type": "http.response.start", "status": 200, **({"headers": list(reported)} if reported else {})})
         await send({"type": "http.response.body", "body": b"x"})
 
     async def receive():
@@ -147,17 +147,17 @@ BARE = {"type": "http.request"}
     ],
 )
 def test_a_response_before_the_end_of_the_body_closes_the_connection(announced, messages, reads, hangs_up):
-    assert answered(announced, messages, reads) == ([CLOSE] if hangs_up else [])
+    assert replied(announced, messages, reads) == ([CLOSE] if hangs_up else [])
 
 
 def test_only_the_connection_header_of_a_response_is_replaced():
-    said = [(b"Connection", b"keep-alive"), (b"x", b"connection")]
-    assert answered(LONG, [FIRST], 1, said) == [(b"x", b"connection"), CLOSE]
-    assert answered(LONG, [LAST], 1, said) == said
+    reported = [(b"Connection", b"keep-alive"), (b"x", b"connection")]
+    assert replied(LONG, [FIRST], 1, reported) == [(b"x", b"connection"), CLOSE]
+    assert replied(LONG, [LAST], 1, reported) == reported
 
 
 def test_other_scopes_than_http_are_passed_through():
-    assert answered(LONG, [FIRST], 1, kind="websocket") == []
+    assert replied(LONG, [FIRST], 1, kind="websocket") == []
 
 
 def is_alive(live):
@@ -186,9 +186,9 @@ MALFORMED = [
 def test_a_malformed_request_is_400_and_affects_no_other_client(live, content, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(TimeoutHttpProtocol, "header_seconds", 0.5)
-        answer = live.raw(content)
-    assert status(answer) in {400, 408, 421}
-    assert b"content-security-policy" in answer
+        reply = live.raw(content)
+    assert status(reply) in {400, 408, 421}
+    assert b"content-security-policy" in reply
     assert is_alive(live)
 
 
@@ -218,17 +218,17 @@ def test_slow_headers_are_408(live, monkeypatch):
     monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 0.4)
     with socket.create_connection(("127.0.0.1", live.port)) as connection:
         connection.settimeout(0.1)
-        answer = b""
+        reply = b""
         for byte in live.head()[:-4] + b"x" * 1000:  # it would take minutes, and it never ends
             try:
                 connection.sendall(bytes([byte]))
-                answer = connection.recv(1000)
+                reply = connection.recv(1000)
                 break
             except TimeoutError:
                 continue
             except OSError:
                 break
-        assert status(answer) == 408
+        assert status(reply) == 408
 
 
 def test_a_silent_connection_and_a_slow_second_request_are_closed(live, monkeypatch):
@@ -238,10 +238,10 @@ def test_a_silent_connection_and_a_slow_second_request_are_closed(live, monkeypa
         monkeypatch.setattr(TimeoutHttpProtocol, "header_seconds", 0.3)  # not before: the first must be in time
         assert status(live.raw(b"")) == 408
         connection.sendall(b"GET /api")
-        answer = b""
+        reply = b""
         while piece := connection.recv(65536):
-            answer += piece
-        assert status(answer[answer.index(b"HTTP/1.1") :]) == 408
+            reply += piece
+        assert status(reply[reply.index(b"HTTP/1.1") :]) == 408
 
 
 def test_a_persistent_connection_serves_many_requests(live):
@@ -291,8 +291,8 @@ def test_connections_with_a_token_survive_a_flood(live, flood, monkeypatch):
         connect(f"ws://127.0.0.1:{live.port}/api/events", additional_headers=live.bearer, proxy=None) as events,
     ):
         assert client.get("/api/system").status_code == 200
-        kept = client.stream("GET", "/api/system")
-        with kept as response:
+        stored = client.stream("GET", "/api/system")
+        with stored as response:
             flood(HALF_A_REQUEST)
             assert response.read()
         assert events.ping().wait(TIMEOUT_SECONDS)

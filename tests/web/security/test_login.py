@@ -35,9 +35,9 @@ def test_the_number_of_codes_is_limited():
 
 def test_the_link_signs_in_once_and_redirects_to_the_page(context, anonymous):
     link = login_link(context.address.url, context.codes)
-    answer = anonymous.get(link)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    cookie = answer.headers["set-cookie"]
+    reply = anonymous.get(link)
+    assert (reply.status_code, reply.headers["location"]) == (303, "/")
+    cookie = reply.headers["set-cookie"]
     assert cookie.startswith(f"{cookie_name(context.address.port)}={cookie_value(context.token.read())};")
     assert {"HttpOnly", "SameSite=strict", "Path=/", "Max-Age=2592000"} <= {part.strip() for part in cookie.split(";")}
     assert anonymous.get("/api/system").status_code == 200  # the cookie came along
@@ -55,23 +55,23 @@ def test_a_head_request_does_not_use_a_link(context, anonymous):
 
 @pytest.mark.parametrize("query", ["", "?code=", "?code=x", "?code=x&code=y", "?cod=x", "?code=%ff"])
 def test_a_wrong_code_is_refused(anonymous, query):
-    answer = anonymous.get(f"/login{query}")
-    assert answer.status_code in {400, 401, 422}
-    assert "set-cookie" not in answer.headers
+    reply = anonymous.get(f"/login{query}")
+    assert reply.status_code in {400, 401, 422}
+    assert "set-cookie" not in reply.headers
 
 
 def test_the_token_signs_in_and_a_wrong_one_does_not(context, anonymous):
     assert anonymous.post("/api/login", json={"token": "wrong"}).status_code == 401
-    answer = anonymous.post("/api/login", json={"token": context.token.read()})
-    assert (answer.status_code, "HttpOnly" in answer.headers["set-cookie"]) == (204, True)
+    reply = anonymous.post("/api/login", json={"token": context.token.read()})
+    assert (reply.status_code, "HttpOnly" in reply.headers["set-cookie"]) == (204, True)
     assert anonymous.get("/api/system").status_code == 200
 
 
 def test_logout_deletes_the_cookie(context, anonymous):
     anonymous.post("/api/login", json={"token": context.token.read()})
-    answer = anonymous.post("/api/logout", json={}, headers={"origin": context.address.url})
-    assert answer.status_code == 204
-    assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in answer.headers["set-cookie"].split(";")}
+    reply = anonymous.post("/api/logout", json={}, headers={"origin": context.address.url})
+    assert reply.status_code == 204
+    assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in reply.headers["set-cookie"].split(";")}
     assert anonymous.get("/api/system").status_code == 401
 
 
@@ -90,14 +90,16 @@ def test_with_tls_the_cookie_is_secure(context, client):
 def test_the_login_responses_match_the_declaration():
     document = build_openapi(ROUTES)
     paths = document["paths"]
-    own = {(path, method): min(said["responses"]) for path, ways in paths.items() for method, said in ways.items()}
+    own = {
+        (path, method): min(reported["responses"]) for path, ways in paths.items() for method, reported in ways.items()
+    }
     assert own == {
         ("/login", "get"): "303",
         ("/api/login", "post"): "204",
         ("/api/logout", "post"): "204",
         ("/api/login/link", "post"): "200",
     }
-    told = paths["/api/login/link"]["post"]["responses"]["200"]["content"]
+    reports = paths["/api/login/link"]["post"]["responses"]["200"]["content"]
     link = {"type": "object", "properties": {"link": {"type": "string"}}, "required": ["link"]}
-    assert told == {"application/json": {"schema": {"$ref": "#/components/schemas/LoginLink"}}}
+    assert reports == {"application/json": {"schema": {"$ref": "#/components/schemas/LoginLink"}}}
     assert document["components"]["schemas"]["LoginLink"] == link

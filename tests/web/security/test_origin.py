@@ -71,9 +71,11 @@ def test_with_the_default_port_the_host_needs_no_port():
 
 
 def test_a_bound_network_address_is_allowed_and_loopback_is_not():
-    place = ServerAddress("192.168.1.5", 7878, names=("box.lan", "box.lan:8443"))
-    assert [place.check_host(host) for host in ("192.168.1.5:7878", "box.lan:7878", "box.lan:8443")] == ["allowed"] * 3
-    assert [place.check_host(host) for host in ("localhost:7878", "box.lan", "192.168.1.6:7878")] == ["foreign"] * 3
+    location = ServerAddress("192.168.1.5", 7878, names=("box.lan", "box.lan:8443"))
+    assert [location.check_host(host) for host in ("192.168.1.5:7878", "box.lan:7878", "box.lan:8443")] == [
+        "allowed"
+    ] * 3
+    assert [location.check_host(host) for host in ("localhost:7878", "box.lan", "192.168.1.6:7878")] == ["foreign"] * 3
 
 
 def test_an_ipv6_address_is_bracketed_in_urls():
@@ -85,13 +87,13 @@ def test_an_ipv6_address_is_bracketed_in_urls():
 def test_a_wildcard_bind_allows_loopback():
     assert ServerAddress("0.0.0.0", 7878).url == "http://127.0.0.1:7878"
     for wildcard in ("0.0.0.0", "::"):
-        place = ServerAddress(wildcard, 7878)
-        assert place.is_wildcard
-        assert place.url == "http://127.0.0.1:7878"
-        assert [place.check_host(host) for host in ("localhost:7878", "[::1]:7878", "127.0.0.1:7878")] == [
+        location = ServerAddress(wildcard, 7878)
+        assert location.is_wildcard
+        assert location.url == "http://127.0.0.1:7878"
+        assert [location.check_host(host) for host in ("localhost:7878", "[::1]:7878", "127.0.0.1:7878")] == [
             "allowed"
         ] * 3
-        assert [place.check_host(host) for host in ("0.0.0.0:7878", "[::]:7878")] == ["foreign"] * 2
+        assert [location.check_host(host) for host in ("0.0.0.0:7878", "[::]:7878")] == ["foreign"] * 2
 
 
 def test_the_scheme_defines_security_and_the_default_port():

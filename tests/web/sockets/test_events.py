@@ -26,11 +26,11 @@ def collect(follower, wanted, *steps):
 
     async def play():
         await follower.follow(wanted)
-        told = []
+        reports = []
         for step in (lambda: None, *steps):
             step()
-            told.append(await follower.collect())
-        return told
+            reports.append(await follower.collect())
+        return reports
 
     return asyncio.run(play())
 
@@ -58,9 +58,9 @@ def test_new_log_output_is_sent(context, make_run):
 
         return step
 
-    told = collect(RunFollower(context), FollowBody(run="first", log=True), grow("two\n"), lambda: None, grow("ä"))
-    assert [texts(messages) for messages in told] == [["one\n"], ["two\n"], [], ["ä"]]
-    assert told[1][0]["from"] == told[0][0]["next"] == 4
+    reports = collect(RunFollower(context), FollowBody(run="first", log=True), grow("two\n"), lambda: None, grow("ä"))
+    assert [texts(messages) for messages in reports] == [["one\n"], ["two\n"], [], ["ä"]]
+    assert reports[1][0]["from"] == reports[0][0]["next"] == 4
 
 
 def test_a_long_log_starts_with_its_end(context, make_run):
@@ -72,15 +72,17 @@ def test_a_long_log_starts_with_its_end(context, make_run):
 def test_a_truncated_log_is_sent_from_its_new_start(context, make_run):
     output = make_run("first").output_file()
     output.write_text("a long story\n")
-    told = collect(RunFollower(context), FollowBody(run="first", log=True), lambda: output.write_text("new\n"))
-    assert texts(told[1]) == ["new\n"]
+    reports = collect(RunFollower(context), FollowBody(run="first", log=True), lambda: output.write_text("new\n"))
+    assert texts(reports[1]) == ["new\n"]
 
 
 def test_a_partial_character_is_sent_with_the_next_piece(context, make_run):
     output = make_run("first").output_file()
     output.write_bytes("ab€".encode()[:-1])
-    told = collect(RunFollower(context), FollowBody(run="first", log=True), lambda: output.write_bytes("ab€".encode()))
-    assert [texts(messages) for messages in told] == [["ab"], ["€"]]
+    reports = collect(
+        RunFollower(context), FollowBody(run="first", log=True), lambda: output.write_bytes("ab€".encode())
+    )
+    assert [texts(messages) for messages in reports] == [["ab"], ["€"]]
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "€", "😀"])
@@ -98,11 +100,11 @@ def test_a_run_without_metrics_or_log_sends_nothing(context, make_run):
 def test_metrics_are_sent_after_the_newest_sample(context, make_run):
     directory = make_run("first")
     write_metrics(directory, {1: 0.5})
-    told = collect(
+    reports = collect(
         RunFollower(context), FollowBody(run="first", metrics=True), lambda: write_metrics(directory, {2: 0.75})
     )
-    assert told[0] == []
-    ((message,)) = told[1]
+    assert reports[0] == []
+    ((message,)) = reports[1]
     assert [(point["step"], point["name"], point["value"]) for point in message["points"]] == [(2, "x", 0.75)]
 
 
@@ -152,16 +154,16 @@ def test_a_run_is_reported_from_the_queue_to_its_removal(watch, live):
     socket = watch()
     next_of(socket, "hello")
     entry = submit(live, name="one")
-    seen = [next_of(socket, "run")]
-    while seen[-1]["run"]["state"] != "running":
-        seen.append(next_of(socket, "run"))
+    observed = [next_of(socket, "run")]
+    while observed[-1]["run"]["state"] != "running":
+        observed.append(next_of(socket, "run"))
     live.context.daemon.stop(entry.id, 1.0)
-    while seen[-1]["run"]["state"] in {"running", "stopping"}:
-        seen.append(next_of(socket, "run"))
+    while observed[-1]["run"]["state"] in {"running", "stopping"}:
+        observed.append(next_of(socket, "run"))
     live.context.daemon.remove(entry.id)
     assert next_of(socket, "removed")["run"]["id"] == entry.id
-    assert {message["run"]["name"] for message in seen} == {"one"}
-    assert [message["sequence"] for message in seen] == sorted(message["sequence"] for message in seen)
+    assert {message["run"]["name"] for message in observed} == {"one"}
+    assert [message["sequence"] for message in observed] == sorted(message["sequence"] for message in observed)
 
 
 def test_a_reconnecting_viewer_gets_missed_events(watch, live):

@@ -21,7 +21,7 @@ from palaestra.runs.processes import process_started_at
 from palaestra.web.sockets.live_view import SERVICE
 
 
-class Lane:
+class FrameBuffer:
     """The worker's end: `draw` publishes one picture for each slot, as a training would."""
 
     def __init__(self, run_id, role="train", slots=2, side=64) -> None:
@@ -46,13 +46,13 @@ class Lane:
 
 
 @pytest.fixture
-def open_lane(tmp_path, monkeypatch):
+def open_frame_buffer(tmp_path, monkeypatch):
     (tmp_path / "lanes").mkdir()
     monkeypatch.setenv(VARIABLE, str(tmp_path / "lanes"))
     opened = []
 
     def make(run_id, role="train", slots=2, side=64):
-        opened.append(Lane(run_id, role, slots, side))
+        opened.append(FrameBuffer(run_id, role, slots, side))
         return opened[-1]
 
     yield make
@@ -82,8 +82,8 @@ def watching(client, path="/api/runs/first/frames"):
         yield socket
 
 
-def test_a_viewer_gets_state_hud_and_frames(client, make_run, open_lane):
-    lane = open_lane(make_run("first").id)
+def test_a_viewer_gets_state_hud_and_frames(client, make_run, open_frame_buffer):
+    lane = open_frame_buffer(make_run("first").id)
     lane.draw()
     with watching(client) as socket:
         assert next_of(socket, "state")["state"] == "connected"
@@ -95,8 +95,8 @@ def test_a_viewer_gets_state_hud_and_frames(client, make_run, open_lane):
         assert number_of(frame) == 1
 
 
-def test_without_acknowledgement_two_frames_are_sent_and_then_the_newest(client, make_run, open_lane):
-    lane = open_lane(make_run("first").id, slots=1)
+def test_without_acknowledgement_two_frames_are_sent_and_then_the_newest(client, make_run, open_frame_buffer):
+    lane = open_frame_buffer(make_run("first").id, slots=1)
     lane.draw()
     with watching(client) as socket:
         socket.send_json({"fps": 60})
@@ -111,44 +111,44 @@ def test_without_acknowledgement_two_frames_are_sent_and_then_the_newest(client,
         assert number_of(next_of(socket, bytes)) == 12
 
 
-def test_a_viewer_gets_only_the_requested_slots(client, make_run, open_lane):
-    lane = open_lane(make_run("first").id, slots=4)
+def test_a_viewer_gets_only_the_requested_slots(client, make_run, open_frame_buffer):
+    lane = open_frame_buffer(make_run("first").id, slots=4)
     with watching(client) as socket:
         socket.send_json({"slots": [2], "fps": 60})
         assert next_of(socket, "state")["state"] == "connected"
-        seen = set()
+        observed = set()
         for _ in range(3):
             lane.draw()
             frame = next_of(socket, bytes)
-            seen.add(struct.unpack_from("<H", frame, 4)[0])
+            observed.add(struct.unpack_from("<H", frame, 4)[0])
             socket.send_json({"ack": 1})
-        assert seen == {2}
+        assert observed == {2}
 
 
-def test_a_run_without_a_frame_buffer_is_unavailable(client, make_run, open_lane):
+def test_a_run_without_a_frame_buffer_is_unavailable(client, make_run, open_frame_buffer):
     directory = make_run("first")
     with watching(client) as socket:
         state = next_of(socket, "state")
         assert (state["state"], state["reason"]) == ("unavailable", "The run has no frame buffer yet.")
-        lane = open_lane(directory.id)
+        lane = open_frame_buffer(directory.id)
         assert next_of(socket, "state")["state"] == "connected"
         lane.writer.write_heartbeat(Heartbeat(monotonic(), 100, 1, 0, 0.0, 0.0, "closed", ""))
         assert next_of(socket, "state")["state"] == "closed"
 
 
-def test_the_frame_buffer_of_an_evaluation_is_used_without_a_training(client, make_run, open_lane):
+def test_the_frame_buffer_of_an_evaluation_is_used_without_a_training(client, make_run, open_frame_buffer):
     directory = make_run("first")
     with watching(client) as socket:
         assert next_of(socket, "state")["role"] == "train"
-        open_lane(directory.id, "eval").draw()
+        open_frame_buffer(directory.id, "eval").draw()
         assert next_of(socket, "state") == {"state": "connected", "reason": "", "role": "eval"}
         hud = next_of(socket, "hud")["hud"]
         assert hud["evaluation"] == "eval | no batch is complete yet"
         assert "(Eval)" in hud["line"]
 
 
-def test_a_state_change_is_logged_once_for_all_viewers(client, make_run, open_lane, caplog):
-    open_lane(make_run("first").id)
+def test_a_state_change_is_logged_once_for_all_viewers(client, make_run, open_frame_buffer, caplog):
+    open_frame_buffer(make_run("first").id)
     caplog.set_level("INFO", "palaestra.web.sockets.live_view")
     with watching(client) as one, watching(client) as two:
         for socket in (one, two):
@@ -162,8 +162,8 @@ def test_a_state_change_is_logged_once_for_all_viewers(client, make_run, open_la
 
 
 @pytest.mark.parametrize("text", ["{", '{"fps": 0}'])
-def test_an_invalid_message_closes_the_socket_with_the_reason(client, make_run, open_lane, text):
-    open_lane(make_run("first").id)
+def test_an_invalid_message_closes_the_socket_with_the_reason(client, make_run, open_frame_buffer, text):
+    open_frame_buffer(make_run("first").id)
     with watching(client) as socket:
         socket.send_text(text)
         with pytest.raises(WebSocketDisconnect) as ended:
@@ -172,15 +172,15 @@ def test_an_invalid_message_closes_the_socket_with_the_reason(client, make_run, 
         assert ended.value.reason
 
 
-def test_a_binary_message_closes_the_frame_socket(client, make_run, open_lane):
-    open_lane(make_run("first").id)
+def test_a_binary_message_closes_the_frame_socket(client, make_run, open_frame_buffer):
+    open_frame_buffer(make_run("first").id)
     with watching(client) as socket:
         socket.send_bytes(b"{}")
         with pytest.raises(WebSocketDisconnect):
             next_of(socket, "never")
 
 
-def test_an_unknown_run_and_an_unknown_role_are_refused(client, make_run, open_lane):
+def test_an_unknown_run_and_an_unknown_role_are_refused(client, make_run, open_frame_buffer):
     make_run("first")
     for path, code in (("/api/runs/nobody/frames", 4404), ("/api/runs/first/frames?role=../x", 1008)):
         with watching(client, path) as socket, pytest.raises(WebSocketDisconnect) as ended:
@@ -189,8 +189,8 @@ def test_an_unknown_run_and_an_unknown_role_are_refused(client, make_run, open_l
 
 
 @pytest.mark.fault("W6")
-def test_too_many_viewers_are_refused_until_one_leaves(client, context, make_run, open_lane):
-    open_lane(make_run("first").id)
+def test_too_many_viewers_are_refused_until_one_leaves(client, context, make_run, open_frame_buffer):
+    open_frame_buffer(make_run("first").id)
     hub = context.services[SERVICE].hub
     hub._max_viewers = 1
     with watching(client) as first:
@@ -209,8 +209,8 @@ def test_too_many_viewers_are_refused_until_one_leaves(client, context, make_run
 @pytest.mark.full
 @pytest.mark.fault("W5")
 @pytest.mark.slow
-def test_a_slow_viewer_does_not_delay_others(live, make_run, open_lane, figure):
-    lane = open_lane(make_run("first").id, slots=4, side=256)
+def test_a_slow_viewer_does_not_delay_others(live, make_run, open_frame_buffer, figure):
+    lane = open_frame_buffer(make_run("first").id, slots=4, side=256)
     path = f"ws://127.0.0.1:{live.port}/api/runs/first/frames"
     drawing = threading.Event()
 

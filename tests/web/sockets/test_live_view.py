@@ -15,7 +15,7 @@ from palaestra.rendering.frame_buffer import VARIABLE, frame_buffer_path
 from palaestra.rendering.hub import Hub, Status, TooManyViewers
 from palaestra.rendering.viewer import Viewer, ViewerRequest
 from palaestra.runs.processes import is_alive, process_started_at
-from palaestra.runs.status import with_state, read_record, write_record
+from palaestra.runs.status import read_record, with_state, write_record
 from palaestra.web.sockets.live_view import (
     MAX_REASON_BYTES,
     SERVICE,
@@ -196,12 +196,12 @@ def test_the_frame_service_lives_as_long_as_the_lifespan(context, tmp_path, monk
 
 
 def test_an_evaluation_is_shown_in_the_frame_buffer_of_the_evaluated_run(service, make_run, daemon):
-    judged = make_run("first")
-    evaluation = make_run("second", kind="evaluate", config={"target": f"{judged.id}:3"})
+    evaluations = make_run("first")
+    evaluation = make_run("second", kind="evaluate", config={"target": f"{evaluations.id}:3"})
     stray = make_run("third", kind="evaluate", config={"target": "/elsewhere/model_0001.yaml"})
-    assert service.resolve_run(daemon.get(evaluation.id), None) == (judged.id, "first", "eval")
-    assert service.resolve_run(daemon.get(evaluation.id), "train") == (judged.id, "first", "train")
-    assert service.resolve_run(daemon.get(judged.id), None) == (judged.id, "first", None)
+    assert service.resolve_run(daemon.get(evaluation.id), None) == (evaluations.id, "first", "eval")
+    assert service.resolve_run(daemon.get(evaluation.id), "train") == (evaluations.id, "first", "train")
+    assert service.resolve_run(daemon.get(evaluations.id), None) == (evaluations.id, "first", None)
     assert service.resolve_run(daemon.get(stray.id), None) == (stray.id, "third", None)
     write_record(evaluation, with_state(read_record(evaluation), RunState.CANCELLED))
     daemon._supervisor.scan_all()

@@ -16,8 +16,8 @@ def test_the_process_serves_on_a_private_socket_and_ends_with_its_input(tmp_path
     child = subprocess.Popen(
         [sys.executable, "-m", "palaestra.web.tensorboard.child"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
-    told = {"socket": str(address), "logs": str(tmp_path / "logs"), "prefix": "/tensorboard/KEY"}
-    child.stdin.write(json.dumps(told).encode() + b"\n")
+    reports = {"socket": str(address), "logs": str(tmp_path / "logs"), "prefix": "/tensorboard/KEY"}
+    child.stdin.write(json.dumps(reports).encode() + b"\n")
     child.stdin.flush()
     deadline = time.monotonic() + 60
     while not address.exists() and child.poll() is None and time.monotonic() < deadline:
@@ -26,10 +26,10 @@ def test_the_process_serves_on_a_private_socket_and_ends_with_its_input(tmp_path
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(address))
         connection.sendall(b"GET /tensorboard/KEY/data/runs HTTP/1.0\r\n\r\n")
-        answer = b""
+        reply = b""
         while piece := connection.recv(65536):
-            answer += piece
-    assert answer.startswith(b"HTTP/1.0 200")
-    assert answer.endswith(b"[]")
+            reply += piece
+    assert reply.startswith(b"HTTP/1.0 200")
+    assert reply.endswith(b"[]")
     child.stdin.close()
     assert child.wait(60) == 0

@@ -49,9 +49,9 @@ def quick_child(monkeypatch, tmp_path):
 
 def test_the_command_line_contains_no_secrets(directory, quick_child, tmp_path):
     board = start_tensorboard(tmp_path / "place", [("first", directory)])
-    told = json.loads((board.work_directory / "output").read_text())
-    assert told["prefix"] == f"/tensorboard/{board.key}"
-    assert [path.name for path in Path(told["logs"]).iterdir()] == ["first"]
+    reports = json.loads((board.work_directory / "output").read_text())
+    assert reports["prefix"] == f"/tensorboard/{board.key}"
+    assert [path.name for path in Path(reports["logs"]).iterdir()] == ["first"]
     assert board.key not in " ".join(psutil.Process(board.process.pid).cmdline())
     assert board.work_directory.stat().st_mode & 0o077 == 0
     assert (board.work_directory / "s").is_socket()

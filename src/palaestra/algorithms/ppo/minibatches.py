@@ -167,7 +167,7 @@ def _observation_pieces(
 
 
 def normalized(pieces: tuple[Tensor, ...], group: Group) -> tuple[Tensor, ...]:
-    """All minibatches of an epoch at once; a group adds up its sums, so that 2 processes of n equal 1 of 2n."""
+    """Normalises all minibatches of an epoch over all ranks, so that 2 ranks of n equal 1 rank of 2n."""
     stacked = torch.stack(pieces)  # [minibatches, L, M]
     count = stacked[0].numel() * group.world_size
     if count == 1:

@@ -5,6 +5,7 @@ Every result is verified, archived with the schemes it was made from, and compar
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections import Counter
@@ -23,6 +24,7 @@ from palaestra.apps.matmul.importing import (
 )
 from palaestra.apps.matmul.schemes.archive import Archive, Provenance, readable_entries
 from palaestra.apps.matmul.schemes.building import build_best_start
+from palaestra.apps.matmul.schemes.code_export import cpp_header, cpp_test, python_module, python_test
 from palaestra.apps.matmul.schemes.composition import SIDES, extend, join_schemes, project, tensor_product
 from palaestra.apps.matmul.schemes.factorization import Factorization, parse_format
 from palaestra.apps.matmul.schemes.fields import Field, parse_field
@@ -39,7 +41,7 @@ from palaestra.apps.matmul.selection import load_scheme
 from palaestra.config.overrides import split_setting
 from palaestra.core.app import CommandResult
 from palaestra.core.errors import UsageError, did_you_mean
-from palaestra.runs.files import write_atomic, write_json
+from palaestra.runs.files import write_atomic
 from palaestra.runs.store import runs_root
 
 if TYPE_CHECKING:
@@ -122,19 +124,37 @@ def _describe_import(scheme: ImportedScheme) -> str:
     return f"{scheme.name}: {scheme.format} {scheme.field} rank {scheme.rank}{known}, {is_new}"
 
 
-def _export(operands: list[str], _settings: dict[str, str], _arguments: Namespace) -> CommandResult:
+def _export(operands: list[str], settings: dict[str, str], _arguments: Namespace) -> CommandResult:
+    """Writes a scheme as data, formulas or code; code with a test beside it."""
     proved, digest = load_scheme(operands[0], runs_root())
     path = Path(operands[1])
-    if path.exists():
-        raise UsageError(f"{path} exists already.", "Choose another name.")
-    if path.suffix == ".json":
-        write_json(path, encode_scheme(proved.claim))
-    elif path.suffix == ".txt":
-        write_atomic(path, "\n".join(formulas(proved.claim)) + "\n")
-    else:
-        raise UsageError(f"No export as '{path.suffix}'.", "Use .json or, for formulas, .txt.")
-    data = {"file": str(path), "format": str(proved.format), "field": str(proved.field), "fingerprint": digest}
+    files = _exported(proved.claim, path, settings.get("library", "numpy"))
+    existing = [str(file) for file in files if file.exists()]
+    if existing:
+        raise UsageError(f"{existing[0]} exists already.", "Choose another name.")
+    for file, text in files.items():
+        write_atomic(file, text)
+    data = {
+        "file": str(path),
+        "test": str(next((file for file in files if file != path), "")),
+        "format": str(proved.format),
+        "field": str(proved.field),
+        "fingerprint": digest,
+    }
     return CommandResult(data, tuple(data), (tuple(data.values()),))
+
+
+def _exported(claim: Factorization, path: Path, library: str) -> dict[Path, str]:
+    test = path.with_name(f"test_{path.name}")
+    if path.suffix == ".json":
+        return {path: json.dumps(encode_scheme(claim)) + "\n"}
+    if path.suffix == ".txt":
+        return {path: "\n".join(formulas(claim)) + "\n"}
+    if path.suffix == ".py":
+        return {path: python_module(claim, library), test: python_test(claim, path.stem, library)}
+    if path.suffix == ".hpp":
+        return {path: cpp_header(claim), test.with_suffix(".cpp"): cpp_test(claim, path.name)}
+    raise UsageError(f"No export as '{path.suffix}'.", "Use .json, .txt (formulas), .py or .hpp.")
 
 
 def _lift(operands: list[str], settings: dict[str, str], _arguments: Namespace) -> CommandResult:
@@ -273,7 +293,7 @@ VERBS = {
         (1, UNLIMITED),
         ("source", "license", "field", "archive"),
     ),
-    "export": Verb(_export, "SCHEME FILE.json|FILE.txt", (2, 2)),
+    "export": Verb(_export, "SCHEME FILE.json|.txt|.py|.hpp [library=numpy|torch]", (2, 2), ("library",)),
     "lift": Verb(_lift, "SCHEME [field=zt|z|q] [seconds=60]", (1, 1), ("field", "seconds")),
     "convert": Verb(_convert, "SCHEME field=FIELD", (1, 1), ("field",)),
     "reduce": Verb(_reduce, "SCHEME", (1, 1)),

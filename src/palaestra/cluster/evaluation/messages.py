@@ -133,7 +133,8 @@ def read_response(response: object, share: EvaluationPlan) -> PlayedShare | Prog
         if not read.episodes:
             return CodeRefusal(worker, code)
     if tuple(row.seed for row in read.episodes) != share.seeds:
-        raise InvalidResponse(f"{len(read.episodes)} episodes that are not the {len(share.seeds)} of the share")
+        count = len(read.episodes)
+        raise InvalidResponse(f"{count} episodes of {len(share.seeds)} requested, or episodes of other seeds")
     return PlayedShare(tuple(EpisodeResult(**row.model_dump()) for row in read.episodes), read.seconds, worker, code)
 
 

@@ -42,12 +42,12 @@ def play_share(text: str, sidecar: bytes, weights: bytes, node: str = "") -> Ite
     try:
         share = share_from_json(text)
         different = compare_code(share.code)
-        answer: dict[str, Any] = {} if different is None else {"code_differences": asdict(different)}
+        response: dict[str, Any] = {} if different is None else {"code_differences": asdict(different)}
         if different is None or share.allow_different_code:
-            answer |= yield from _played(share, sidecar, weights, node)
+            response |= yield from _played(share, sidecar, weights, node)
     except PalaestraError as error:
-        answer = {"refused": {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}}
-    yield json.dumps({**answer, "host": platform.node(), "pid": os.getpid(), "node": node})
+        response = {"refused": {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}}
+    yield json.dumps({**response, "host": platform.node(), "pid": os.getpid(), "node": node})
 
 
 def _played(share: Share, sidecar: bytes, weights: bytes, node: str) -> Generator[str, None, dict[str, Any]]:

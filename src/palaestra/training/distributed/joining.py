@@ -54,7 +54,7 @@ def open_group(
     """The group of this process for the block's duration; it is closed in every case.
 
     On success all ranks wait for each other; on an exception none waits, and the others receive the cause. `device`:
-    where the networks are, as the configuration has it. `end_process` is called, by a thread, when another rank is lost
+    the configured device of the networks. `end_process` is called, by a thread, when another rank is lost
     and this one does not leave the block in time.
     """
     rank_info = read_rank_info(os.environ)

@@ -32,7 +32,7 @@ from palaestra.core.spaces import decode_interface
 from palaestra.daemon.errors import StoreRefused
 from palaestra.daemon.settings import DaemonDirectory
 from palaestra.runs.files import fsync_directory
-from palaestra.runs.status import with_state, read_written_record, write_record
+from palaestra.runs.status import read_written_record, with_state, write_record
 from palaestra.runs.store import RunStore
 from palaestra.web.endpoints import Call, Endpoint
 from palaestra.web.request_parsing import Query, limited_stream

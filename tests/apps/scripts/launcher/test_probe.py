@@ -84,11 +84,11 @@ def test_environments_for_the_scripts_own_evaluation_do_not_count_as_training(mo
     def evaluate():
         return gymnasium.vector.SyncVectorEnv([make_env()])
 
-    judged, trained = evaluate(), gymnasium.vector.SyncVectorEnv([make_env()])
-    assert not isinstance(judged.envs[0], probe.Probe)
+    evaluated, trained = evaluate(), gymnasium.vector.SyncVectorEnv([make_env()])
+    assert not isinstance(evaluated.envs[0], probe.Probe)
     assert isinstance(trained.envs[0], probe.Probe)
     assert trained.envs[0].index == 0
-    judged.close()
+    evaluated.close()
     trained.close()
 
 
@@ -111,7 +111,7 @@ def after_some_steps(env, count=3):
     return env
 
 
-def way(env):
+def path(env):
     found = shortcut(env)
     return found.limit, found.env
 
@@ -122,7 +122,7 @@ def test_it_leads_past_the_checks_once_they_are_done_and_not_before():
     env.reset(seed=0)
     assert shortcut(env).env is not env.unwrapped, "the first steps are still to be looked at"
     after_some_steps(env)
-    assert way(env) == (env, env.unwrapped)
+    assert path(env) == (env, env.unwrapped)
 
 
 def test_every_result_and_its_kind_is_that_of_the_long_way():
@@ -149,7 +149,7 @@ def test_a_step_that_the_script_has_put_in_place_of_gymnasium_s_is_not_passed_by
     env.env.step = lambda action: checker.step(1 - action)
     assert shortcut(env) is None
     del env.env.step
-    assert way(env) == (env, env.unwrapped)
+    assert path(env) == (env, env.unwrapped)
     monkeypatch.setattr(OrderEnforcing, "step", lambda self, action: self.env.step(1 - action))
     assert shortcut(env) is None
 
@@ -180,7 +180,7 @@ def test_what_the_script_changes_later_is_observed_with_the_next_look():
 
 
 def test_a_reset_hands_on_what_the_long_way_hands_on():
-    class Telling(gymnasium.Env):
+    class Reporting(gymnasium.Env):
         action_space = observation_space = gymnasium.spaces.Discrete(2)
 
         def reset(self, *, seed=42, options=("its own",)):
@@ -193,7 +193,7 @@ def test_a_reset_hands_on_what_the_long_way_hands_on():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checker finds fault with it, as it is meant to
-        made = [gymnasium.make(EnvSpec("Telling-v0", entry_point=Telling, max_episode_steps=9)) for _ in range(2)]
+        made = [gymnasium.make(EnvSpec("Telling-v0", entry_point=Reporting, max_episode_steps=9)) for _ in range(2)]
         plain, probed = made[0], Probe(made[1], Observer(lambda *_: None, 1e9), 0)
         for env in (plain, probed):
             after_some_steps(env)

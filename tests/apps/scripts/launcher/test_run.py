@@ -82,11 +82,11 @@ def test_what_was_put_off_until_the_end_is_done_and_cannot_change_how_it_ended()
 
 
 def test_an_installed_excepthook_is_called(monkeypatch):
-    heard = []
-    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: heard.append((kind, str(error))))
+    received = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: received.append((kind, str(error))))
     with ScriptOutcome():
         raise ValueError("why")
-    assert heard == [(ValueError, "why")]
+    assert received == [(ValueError, "why")]
 
 
 def test_versions_name_the_interpreter():

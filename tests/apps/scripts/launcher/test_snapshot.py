@@ -152,9 +152,9 @@ def globals_of(seed, width=4, updates=0):
 
 @pytest.fixture
 def warm(tmp_path):
-    def make(kept):
+    def make(stored):
         path = tmp_path / "start.safetensors"
-        tensors, classes = snapshot.collect_tensors(kept)
+        tensors, classes = snapshot.collect_tensors(stored)
         snapshot.write(path, tensors, {"classes": json.dumps(classes)})
         start = {"weights": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         messages = []

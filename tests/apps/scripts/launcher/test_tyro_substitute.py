@@ -22,9 +22,9 @@ def test_without_settings_the_defaults_apply():
 
 
 def test_every_kind_of_argument_can_be_given():
-    words = ["--env-id", "Y", "--learning-rate", "2", "--track", "--no-cuda", "--target-kl", "None", "--mode", "b"]
-    words += ["--sizes", "3", "4"]
-    assert cli(Args, args=words) == Args("Y", 2.0, True, False, None, "b", [3, 4])
+    arguments = ["--env-id", "Y", "--learning-rate", "2", "--track", "--no-cuda", "--target-kl", "None", "--mode", "b"]
+    arguments += ["--sizes", "3", "4"]
+    assert cli(Args, args=arguments) == Args("Y", 2.0, True, False, None, "b", [3, 4])
 
 
 def test_an_unknown_flag_is_refused_as_parsers_do(capsys):

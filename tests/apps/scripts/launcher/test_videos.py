@@ -23,9 +23,9 @@ from palaestra.rendering.offscreen import prepare_rendering
 
 
 def test_images_come_back_as_they_were_also_when_their_size_changes(tmp_path):
-    dice = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     sizes = [(4, 6), (4, 6), (5, 2), (4, 6)]
-    frames = [dice.integers(0, 255, (*size, 3), dtype=np.uint8) for size in sizes]
+    frames = [rng.integers(0, 255, (*size, 3), dtype=np.uint8) for size in sizes]
     video = FrameRecording(tmp_path / "a.frames")
     for frame in frames:
         video.add(frame)
