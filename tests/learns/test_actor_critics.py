@@ -54,9 +54,17 @@ def test_discrete_sac_learns_to_say_what_it_sees(learn_recipe, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("algorithm", ["sac", "td3"])
-def test_it_learns_to_swing_up_a_pendulum(learn_recipe, algorithm, seed):
-    """A random player gets -1200; RL Zoo gives -157 for SAC and -152 for TD3 after 20,000 steps."""
-    usual = {"batch_size": 128, "learning_rate": 1e-3, "gamma": 0.98, "tau": 0.005, "buffer_size": 10_000}
-    config = config_of(algorithm, "Pendulum-v1", 8000, seed, **usual)
-    assert learn_recipe(config) > -250
+@pytest.mark.parametrize(("algorithm", "gamma"), [("sac", 0.99), ("td3", 0.98)])
+def test_it_learns_to_swing_up_a_pendulum(learn_recipe, algorithm, gamma, seed):
+    """A random player gets -1200. Seeds 1 to 7 gave -157 to -150 (SAC) and -160 to -152 (TD3)."""
+    usual = {"learning_rate": 1e-3, "gamma": gamma, "buffer_size": 20_000, "learning_starts": 1000}
+    config = TrainConfig(
+        algorithm=algorithm,
+        engine="auto",
+        total_steps=20_000,
+        seed=seed,
+        env="Pendulum-v1",
+        policy={"graph": "mlp", "settings": {"hidden": [64, 64]}},
+        **{algorithm: usual},
+    )
+    assert learn_recipe(config) > -200
