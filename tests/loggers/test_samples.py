@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields, replace
 
 import pytest
 
+from palaestra.config.train import TrainConfig
 from palaestra.core.evaluation import EvaluationPlan, EvaluationReport, SuiteReport
 from palaestra.core.reports import PpoStats
 from palaestra.loggers.samples import evaluation_sample_of, sample_of, task_metric
+from palaestra.training.state import new_training_state
+from palaestra.training.trainer import train
 
 
 def test_episode_means_are_means_over_the_episodes_that_ended(report_maker, episode_maker):
@@ -106,3 +110,41 @@ def test_a_figure_that_is_called_like_one_of_ours_does_not_take_its_place(episod
     (one,) = report.reports
     odd = replace(one, episodes=(replace(one.episodes[0], extras={"episodic_return": -1.0}),))
     assert evaluation_sample_of(SuiteReport((odd,), 1.0), 7, 0.0).metrics["eval/episodic_return"] == 10.0
+
+
+# Tags of CleanRL's dqn.py, pqn.py, sac_continuous_action.py and td3_continuous_action.py, without SPS and episodes.
+CLEANRL_TAGS = {
+    "dqn": {"losses/td_loss", "losses/q_values"},
+    "pqn": {"losses/td_loss", "losses/q_values"},
+    "sac": {
+        *(f"losses/qf{number}_{figure}" for number in (1, 2) for figure in ("values", "loss")),
+        "losses/qf_loss",
+        "losses/actor_loss",
+        "losses/alpha",
+        "losses/alpha_loss",
+    },
+    "td3": {
+        *(f"losses/qf{number}_{figure}" for number in (1, 2) for figure in ("values", "loss")),
+        "losses/qf_loss",
+        "losses/actor_loss",
+    },
+}
+
+
+@pytest.mark.parametrize("algorithm", CLEANRL_TAGS)
+def test_metrics_have_the_tags_of_cleanrls_script_of_the_same_algorithm(algorithm):
+    settings = {"learning_starts": 8, "steps_per_iteration": 16, "batch_size": 4, "train_interval": 1}
+    if algorithm == "pqn":
+        settings = {"env_count": 2, "horizon": 8, "minibatch_size": 8}
+    config = TrainConfig(
+        algorithm=algorithm,
+        total_steps=64,
+        env={"id": "CartPole-v1" if algorithm in ("dqn", "pqn") else "Pendulum-v1"},
+        policy={"graph": "mlp", "settings": {"hidden": [8]}},
+        engine="torch",
+        **{algorithm: settings},
+    )
+    state = new_training_state(config)
+    (report,) = itertools.islice(train(state), 1)
+    state.envs.close()
+    assert CLEANRL_TAGS[algorithm] <= set(sample_of(report, 1.0, 0.0).metrics)

@@ -171,7 +171,7 @@ def python_module(claim: Factorization, library: str = "numpy") -> str:
     _check(claim)
     if library not in LIBRARIES:
         raise UsageError(f"No library named '{library}'.", f"Known: {', '.join(LIBRARIES)}.")
-    rows, inner, columns = claim.format.sides
+    _, inner, columns = claim.format.sides
     a, b, c = entry_names(claim)
     body = [f"{name} = a[{_slice(at, inner, 'high', 'wide')}]" for at, name in enumerate(a)]
     body += [f"{name} = b[{_slice(at, columns, 'wide', 'deep')}]" for at, name in enumerate(b)]
@@ -206,7 +206,7 @@ def python_test(claim: Factorization, module: str, library: str = "numpy") -> st
 def cpp_header(claim: Factorization) -> str:
     """A header with `multiply(a, b, levels)` for matrices of any type of numbers."""
     _check(claim)
-    rows, inner, columns = claim.format.sides
+    _, inner, columns = claim.format.sides
     a, b, c = entry_names(claim)
     body = [
         f"const auto {name} = a.block({_corner(at, inner, 'high', 'wide')}, high, wide);" for at, name in enumerate(a)
