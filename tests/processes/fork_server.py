@@ -1,7 +1,7 @@
 """Imports torch once, then forks one real process per training that is asked for.
 
 Run as a program. Each line on stdin is a question in JSON, each line on stdout its answer:
-`{"words": [...], "out": PATH, "err": PATH, "plant": NAME, "variables": {...}}` -> `{"pid": N}`,
+`{"arguments": [...], "out": PATH, "err": PATH, "plant": NAME, "variables": {...}}` -> `{"pid": N}`,
 and `{"wait": N}` -> `{"code": N}`.
 A killed process has the code -9, as subprocess says it.
 """
@@ -102,7 +102,7 @@ def write_as_slowly_as_a_disk() -> None:
     os.fsync = slow_fsync
 
 
-def start(words: list[str], out: str, err: str, plant: str, variables: dict[str, str]) -> int:
+def start(arguments: list[str], out: str, err: str, plant: str, variables: dict[str, str]) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -115,7 +115,7 @@ def start(words: list[str], out: str, err: str, plant: str, variables: dict[str,
         write_as_slowly_as_a_disk()
         PLANTS[plant]()
         os.environ.update(variables)
-        code = main(words)
+        code = main(arguments)
         sys.stdout.flush()
     except BaseException:  # noqa: BLE001  the test reads the traceback
         traceback.print_exc()
