@@ -54,6 +54,21 @@ def test_false_null_and_zero_are_sent_as_they_are(open_page):
     assert "target_kl" not in sent_by(page, start(page))["config"]["ppo"]
 
 
+def test_the_form_has_the_section_of_the_chosen_algorithm_with_the_recipes_settings_for_it(open_page):
+    page = open_page("#/new?recipe=pendulum", allows="503")
+    expect(page.get_by_role("button", name=re.compile("^ppo"))).to_have_count(1)
+    page.locator("#field-algorithm").select_option(label="sac")
+    expect(page.get_by_role("button", name=re.compile("^ppo"))).to_have_count(0)
+    page.get_by_role("button", name=re.compile("^sac")).click()
+    starts = page.locator("[id='field-sac.learning_starts']")
+    expect(starts).to_have_value("100")
+    starts.fill("1000")  # the default of the section, which is a change beside the recipe
+    body = sent_by(page, start(page))
+    assert body["config"] == {"algorithm": "sac", "sac": {"learning_starts": 1000}}
+    page.locator("#field-algorithm").select_option(label="ppo")
+    expect(page.locator("#field-total_steps")).to_have_value("100000")
+
+
 def test_a_wrong_value_is_reported_at_its_field_and_nothing_is_started(open_page, serving):
     before = serving.ask("/api/runs")["total"]
     page = open_page(FORM, allows="422")
