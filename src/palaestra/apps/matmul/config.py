@@ -35,7 +35,7 @@ class DiscoverConfig(Frozen):
     )
     walk: Literal["auto", "gf2", "z3", "zt"] = Field(
         default="auto",
-        description="ring of the walk, whose schemes are lifted to the field; auto: gf2, and z3 for z3 and q",
+        description="ring of the walk, whose schemes are lifted to the field; auto: gf2, and zt for z3 and q",
     )
     method: Literal["flip", "agent", "auto"] = Field(
         default="flip", description="flip: walk on the flip graph; agent: the learning agent; auto: both in parallel"
@@ -133,10 +133,10 @@ class DiscoverConfig(Frozen):
 # By field the rings from whose schemes one over the field can result; the first is the default.
 WALKED_RINGS = {
     fields.Field.GF2: (fields.Field.GF2,),
-    fields.Field.Z3: (fields.Field.Z3,),
+    fields.Field.Z3: (fields.Field.ZT, fields.Field.Z3),
     fields.Field.ZT: (fields.Field.GF2, fields.Field.ZT, fields.Field.Z3),
     fields.Field.Z: (fields.Field.GF2, fields.Field.ZT, fields.Field.Z3),
-    fields.Field.Q: (fields.Field.Z3, fields.Field.GF2, fields.Field.ZT),
+    fields.Field.Q: (fields.Field.ZT, fields.Field.Z3, fields.Field.GF2),
 }
 SEARCHED_FIELDS = tuple(WALKED_RINGS)
 AGENT_FIELDS = (fields.Field.GF2, fields.Field.ZT, fields.Field.Z)
