@@ -119,9 +119,6 @@ def _end_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
 START_SECONDS = 90.0
 LEAVE_SECONDS = 20.0
 POLL_SECONDS = 0.2
@@ -305,3 +302,7 @@ def leaving() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

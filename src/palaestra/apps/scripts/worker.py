@@ -211,10 +211,6 @@ def _record_outcome(session: RunSession, run: ScriptRun, code: int, stop: StopRe
     return 1
 
 
-if __name__ == "__main__":
-    sys.exit(main(RunDirectory(Path(sys.argv[1]))))
-
-
 MAX_TILES = 64  # further environments are not shown
 LARGEST_SIDE = 640  # pixels
 
@@ -269,3 +265,7 @@ class ScriptFrameBuffer:
             self._path = None
             logger.warning("The run continues without a live view: its frame buffer could not be created. %s.", error)
             self._journal.record("frames.failed", reason=str(error), role=TRAIN)
+
+
+if __name__ == "__main__":
+    sys.exit(main(RunDirectory(Path(sys.argv[1]))))
