@@ -144,7 +144,7 @@ class ForkServer:
     def start(self, *arguments: str, plant: str = "", variables: dict[str, str] | None = None) -> Trainer:
         self._count += 1
         out, err = (self.home / f"{self._count}.{which}" for which in ("out", "err"))
-        reply = self.ask(words=list(arguments), out=str(out), err=str(err), plant=plant, variables=variables or {})
+        reply = self.ask(arguments=list(arguments), out=str(out), err=str(err), plant=plant, variables=variables or {})
         return Trainer(self, reply["pid"], out, err)
 
     def __call__(self, *arguments: str, plant: str = "") -> Finished:
