@@ -17,11 +17,11 @@ export function targetOf(detail: RunDetail | null): Target | null {
 }
 
 /** Mean return by batch, in a band from the lowest to the highest episode. */
-export function batchCurve(batches: readonly Batch[], look: LineStyle): Curve {
+export function batchCurve(batches: readonly Batch[], style: LineStyle): Curve {
   const column = (value: (batch: Batch) => number | string | null) => Float64Array.from(batches, (batch) => Number(value(batch) ?? NaN));
   const mean = column((batch) => batch.avg);
   return {
-    id: 'batches', label: 'mean return', look,
+    id: 'batches', label: 'mean return', style,
     x: column((batch) => batch.batch), low: column((batch) => batch.min), high: column((batch) => batch.max),
     mean, line: mean, bad: new Float64Array(0),
   };
