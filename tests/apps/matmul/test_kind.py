@@ -37,3 +37,11 @@ def test_importing_the_kind_does_not_load_torch():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_request_cannot_name_a_file_to_read():
+    """Error messages would tell what is in it."""
+    with pytest.raises(RequestRefused, match="reads no scheme files") as caught:
+        prepared(start="../secret.json")
+    assert [complaint.key for complaint in caught.value.field_errors] == ["start"]
+    assert prepared(start="2x2x2-zt-r7-0123456789abcdef").config["start"].startswith("2x2x2")

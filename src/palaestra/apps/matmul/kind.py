@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palaestra.apps.matmul.config import DiscoverConfig
+from palaestra.apps.matmul.schemes.scheme_files import SUFFIXES
 from palaestra.config.errors import field_errors_of
 from palaestra.config.keys import config_json_schema
 from palaestra.config.overrides import format_overrides
@@ -15,8 +17,6 @@ from palaestra.core.errors import PalaestraError
 from palaestra.core.worker_kind import FieldError, Prepared, RequestRefused, Resources
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from palaestra.core.run import RunRequest
 
 
@@ -35,6 +35,9 @@ class MatmulKind:
             complaints += field_errors_of(error, DiscoverConfig)
         if request.nproc != 1 or request.executor != "local":
             complaints.append(FieldError("nproc", "A search has one process.", "For several threads set 'walkers'."))
+        if config is not None and Path(config.start).suffix in SUFFIXES:
+            hint = "Import it first: palaestra discoveries import FILE; then name the discovery."
+            complaints.append(FieldError("start", "A daemon reads no scheme files.", hint))
         if complaints or config is None:
             raise RequestRefused(complaints)
         made = replace(request, recipe=request.recipe or f"discover {config.format}")
