@@ -6,11 +6,11 @@ import pytest
 
 @pytest.mark.slow
 def test_a_training_of_many_iterations_leaves_a_fraction_of_every_value():
-    """The longer the run, the smaller the fraction: here 30,000 iterations, 2,048 of them single."""
-    fewer, every = (disk_use.measure(30_000 * disk_use.ITERATION_STEPS, downsample=path) for path in (True, False))
-    assert fewer["bytes"] < 0.6 * every["bytes"]  # 0.48 to 0.50 was seen: every value took 30.7 or 32.3 MB
+    """The longer the run, the smaller the fraction: 0.3 was seen here, at half the length 0.48 to 0.6."""
+    fewer, every = (disk_use.measure(60_000 * disk_use.ITERATION_STEPS, downsample=path) for path in (True, False))
+    assert fewer["bytes"] < 0.5 * every["bytes"]
     for part in ("metrics", "tensorboard", "curves of the daemon"):
-        assert fewer["parts"][part] < 0.6 * every["parts"][part]
+        assert fewer["parts"][part] < 0.5 * every["parts"][part]
 
 
 @pytest.mark.full
