@@ -202,8 +202,10 @@ class RunScanner:
             yield from self._patched(METRICS, data, signature)
 
     def _saved_checkpoints(self) -> Iterator[CheckpointSaved | RowsAppended]:
-        """Each after the rows that it needs."""
-        for epoch in committed_epochs(self.directory.checkpoints):
+        """Each after the rows that it needs; new ones first, because a copy removes a segment as soon as no checkpoint
+        names it, and an older checkpoint may have given up what a new one still needs."""
+        epochs = committed_epochs(self.directory.checkpoints)
+        for epoch in sorted(epochs, key=lambda epoch: (epoch in self._sidecars, epoch)):
             try:
                 text = read_regular_file(self.directory.checkpoints / sidecar_name(epoch), sidecar_text.MAX_BYTES)
                 if self._sidecars.get(epoch) == text:
