@@ -254,6 +254,7 @@ def _save_checkpoint(directory: RunDirectory, saved: CheckpointSaved) -> None:
             if {name: sidecar_text.digest(data) for name, data in saved.parts.items()} != described.files:
                 raise DamagedFile(f"Received checkpoint {saved.epoch} with other files than its sidecar names.")
             durable.commit(folder, saved.epoch, saved.parts, described)
+            sweep_segments(folder)  # what came for a checkpoint that never did
             return
         before = durable.read_sidecar(folder, saved.epoch)
         durable.rewrite_sidecar(folder, described)
