@@ -42,6 +42,7 @@ def words(setting: OffPolicySetting, engine: str, seed: int) -> list[str]:
             "buffer_size": setting.buffer_size,
             "learning_starts": setting.learning_starts,
             "train_interval": setting.train_interval,
+            "gradient_steps": 1,
             "steps_per_iteration": 1000 if max(setting.hidden) < 256 else 100,
         }
     if setting.algorithm == "dqn":

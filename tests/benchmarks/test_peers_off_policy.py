@@ -29,6 +29,7 @@ def test_our_command_line_sets_what_the_setting_says(name):
     if setting.algorithm != "pqn":
         assert (ours.batch_size, ours.train_interval) == (setting.batch_size, setting.train_interval)
         assert ours.learning_starts < setting.warm_up_steps
+        assert ours.gradient_steps == 1
 
 
 @pytest.mark.parametrize("name", ["dqn", "sac-256", "td3-halfcheetah"])
