@@ -107,3 +107,10 @@ def test_unknown_keys_are_forbidden_in_every_section():
     schema = config_json_schema()
     assert schema["additionalProperties"] is False
     assert all(definition["additionalProperties"] is False for definition in schema["$defs"].values())
+
+
+def test_no_key_has_the_name_of_a_class_as_its_type():
+    """An optional section, such as a schedule that may be null, has the type of its short form."""
+    types = {path: key.type_text for path, key in KEYS.items()}
+    assert types["sac.critic_learning_rate"] == "number or null"
+    assert not [path for path, text in types.items() if "<" in text]

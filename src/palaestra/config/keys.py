@@ -91,6 +91,8 @@ def _type_text(annotation: Any) -> str:
         return f"list of {_type_text(inside[0])}"
     if origin is dict:
         return "mapping"
+    if isinstance(annotation, type) and issubclass(annotation, Frozen) and annotation.shorthand:
+        return annotation.shorthand
     return NAMES.get(annotation, str(annotation))
 
 
